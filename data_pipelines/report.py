@@ -326,6 +326,9 @@ def main(_: Sequence[str]) -> None:
     output = records_dir / REPORT_FILE
     if values.output is not None or records_dir.is_dir():
         output = command_line.file_path(values.output or str(output), "output")
-    documents_dir = values.documents_dir and mirrors.local_records(values.documents_dir)
+    documents_dir = values.documents_dir
+    if documents_dir is None and Manifest.load(records_dir).kind == "windows":
+        documents_dir = f"{values.records_dir}/documents"
+    documents_dir = documents_dir and mirrors.local_records(documents_dir)
     write_report(records_dir, output, documents_dir=documents_dir)
     print(f"the report is {output}")

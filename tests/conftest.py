@@ -68,7 +68,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         for normalization in (UNCASED, CASED):
             word_pieces.normalized_characters(normalization)
         punkt.character_flags()
-        punkt.small_letters()
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

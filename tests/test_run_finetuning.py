@@ -298,7 +298,7 @@ def test_the_papers_frozen_encoder_can_be_let_go(fine_tune, tmp_path, capsys):
 
 def test_a_saved_classifier_has_the_parameters_of_the_flag(fine_tune, tmp_path):
     parameters = PunktParameters(abbreviation_types=frozenset(["w1"]))
-    parameters.save(tmp_path / "abbreviations.json")
+    (tmp_path / "abbreviations.json").write_bytes(parameters.to_bytes())
     flag = f"--sentence_parameters={tmp_path / 'abbreviations.json'}"
     fine_tune(flag, "--save_model", "--limit=8")
     (folder,) = (tmp_path / "out").glob("trials/*/model")

@@ -207,6 +207,17 @@ def load_pretrained(
     )
 
 
+def differing_models(before: RunConfig, now: RunConfig) -> list[str]:
+    """Lists differing settings of model and objectives on which weights depend."""
+    free = {"model.dropout", "model.attention_dropout", "model.initializer_range"}
+    free |= {f"objectives.{name}.loss_weight" for name in now.objectives}
+    old, new = (
+        {part: to_dict(run)[part] for part in ("model", "objectives")}
+        for run in (before, now)
+    )
+    return differing_settings(old, new, free)
+
+
 def restore_weights(
     folder: pathlib.Path,
     encoder: keras.Model,
@@ -217,19 +228,15 @@ def restore_weights(
     """Loads the weights in a checkpoint into a new run's encoder and objectives.
 
     `vocabulary` has the run's `vocab_size` and `vocab_checksum`. Raises CheckpointError
-    if the checkpoint is damaged, or its model, objectives or vocabulary differ. Only
-    `loss_weight` may differ.
+    if the checkpoint is damaged, or its model, objectives or vocabulary differ.
     """
     state = folders.read(folder)
     before, now = (
-        {
-            **{part: to_dict(run)[part] for part in ("model", "objectives")},
-            **{name: words.get(name) for name in ("vocab_size", "vocab_checksum")},
-        }
-        for run, words in ((read_config(folder, state), state), (config, vocabulary))
+        {name: words.get(name) for name in ("vocab_size", "vocab_checksum")}
+        for words in (state, vocabulary)
     )
-    free = {f"objectives.{name}.loss_weight" for name in config.objectives}
-    if differences := differing_settings(before, now, free):
+    differences = differing_models(read_config(folder, state), config)
+    if differences := [*differences, *differing_settings(before, now)]:
         raise CheckpointError(
             f"{folder}: its weights belong to another model. It differs in "
             + "; ".join(differences)

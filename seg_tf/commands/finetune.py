@@ -295,8 +295,7 @@ def _make_job(
     frozen = ", the encoder is frozen" if options.get("freeze_encoder") else ""
     report(
         f"{name}: examples: {runner.num_examples:,}, settings: {len(recipe.settings):,}"
-        f", seeds: {len(seeds)}, trials: {len(all_trials):,}, done: {num_done:,}"
-        f"{frozen}"
+        f", seeds: {len(seeds)}, trials: {len(all_trials)}, done: {num_done}{frozen}"
     )
     return _Job(runner, folder, settings, all_trials)
 

@@ -4,8 +4,7 @@ r"""Plots validation losses or other metrics of several runs as a PNG.
     --metric=masked_lm_loss,sentence_unshuffling_pointer_accuracy
 
 Each --metric, a field of log.jsonl, has its own panel. A dashed line shows the score of
-guessing. If the runs have different objectives, the losses of their common objectives
-are drawn instead of the total loss.
+guessing. Runs with different objectives have different total losses: use --metric.
 """
 
 import pathlib

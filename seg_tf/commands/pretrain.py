@@ -145,5 +145,5 @@ def main(argv: Sequence[str]) -> None:
             trackers=chosen_trackers,
         ),
     )
-    if folder and end:
+    if folder and end and values.engine == "tensorflow":
         print(f"  a page on the run     {pretrain_folder.write_page(output_dir, end)}")

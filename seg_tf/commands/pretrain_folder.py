@@ -95,6 +95,10 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
     overrides = config_flags.get_override_values(values["config"])
     root = command_line.local_path(folder.partition("*")[0], "FOLDER").absolute()
     output = command_line.folder_path(values.output_dir or f"runs/{root.name}")
+    if root.is_dir() and output.absolute().is_relative_to(root):
+        raise ValueError(
+            f"`--output_dir` must not be in the text, {root}. Received: {output}"
+        )
     plan_file = output / PLAN_FILE
     requested = {"folder": folder, "config": is_named and values.config.name}
     requested |= {name: getattr(values, name) for name in ("minutes", *TEXT_CHOICES)}
@@ -183,10 +187,14 @@ def build_records(folder: str, window: int, cache: pathlib.Path) -> pathlib.Path
     sizes = {str(path): path.stat().st_size for path in paths}
     if format == "plain_text" and len(paths) == 1 and "documents" not in options:
         # The survey reports errors.
-        with suppress(streams.DocumentError), streams.open_text(paths[0]) as file:
-            text = file.read(1 << 20).decode(errors="replace")
+        encoding = streams.codec_name(options.get("encoding", streams.UTF_8))
+        with (
+            suppress(streams.DocumentError),
+            streams.open_text(paths[0], encoding) as f,
+        ):
+            text = f.read(1 << 20).decode(errors="replace")
             options |= choices.document_options(text.replace("\r\n", "\n"))
-    if format in ("csv", "json_lines") and "text_field" not in options:
+    if format in ("csv", "json_lines") and not {"text_field", "delimiter"} & {*options}:
         field = choices.find_text_field(max(sizes, key=sizes.__getitem__))
         options |= {"text_field": field} if field else {}
     sample = choices.survey(folder, format, options)
@@ -336,9 +344,9 @@ def measure_speed(records: str, settings: str) -> choices.Speed:
     # Variables get the names that they have in a process that only trains.
     keras.utils.clear_session(free_memory=False)
     pieces = dry_run.tokens_per_update(config, inputs)
-    training = replace(config.training, validation_interval=1)
-    levels = yardstick.losses_without_context(
-        replace(config, training=training), inputs
-    )
+    interval = min(1, inputs.num_validation_samples)
+    training = replace(config.training, validation_interval=interval)
+    timed = replace(config, training=training)
+    levels = yardstick.losses_without_context(timed, inputs)
     level = levels.get("loss_without_context", choices.LOSS_LEVEL)
     return choices.Speed(sum(updates) / len(updates), start, pieces, level)

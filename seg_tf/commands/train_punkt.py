@@ -1,10 +1,7 @@
 r"""Trains the Punkt sentence splitter on plain text.
 
-  # The built-in English tables (docs/languages.md also has their --description).
-  seg-tf train-punkt --name=punkt-english-2 \
-      --input='wikipedia/AA/wiki_*' --input='books/*/*.md' --every=8 \
-      --corrections=seg_tf/text/data/english_corrections.toml \
-      --output=seg_tf/text/data/english_punkt.json
+  seg-tf train-punkt --name=punkt-german --input=german.txt \
+    --output=german_punkt.json
 
 Training needs no annotation, only a large text in one language with one paragraph per
 line. Lines that start with < or # are skipped, so that WikiExtractor's output and
@@ -231,14 +228,13 @@ def main(_: Sequence[str]) -> None:
             "text": values.description,
             "num_files": len(paths),
             "num_characters": characters,
-            "command": "seg-tf train-punkt",
             "trainer": f"NLTK {importlib.metadata.version('nltk')} PunktTrainer",
             "options": dataclasses.asdict(options),
             **origin,
         },
     )
     with files.written_aside(pathlib.Path(values.output)) as aside:
-        parameters.save(aside)
+        aside.write_bytes(parameters.to_bytes())
     print(
         f"{values.output}: {len(abbreviations)} abbreviations, "
         f"{len(parameters.collocations)} collocations, "

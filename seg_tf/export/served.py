@@ -95,7 +95,7 @@ class ServedEncoder(ServedModel):
     def __init__(self, pretrained: Pretrained, preprocessor: DocumentPreprocessor):
         super().__init__()
         self._preprocessor = preprocessor
-        self._pairs = TextPreprocessor(pretrained, num_texts=2)
+        self._pairs = TextPreprocessor(pretrained, 2, preprocessor.layout.max_length)
         self.rows_of_texts = lambda texts: preprocessor.read(texts)[1]
         encoder, layout = copy_encoder(pretrained), preprocessor.layout
 

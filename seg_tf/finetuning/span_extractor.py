@@ -4,7 +4,7 @@
 
 import functools
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import keras
@@ -186,8 +186,11 @@ class SpanExtractor(TextTask):
         outputs = function(tf.constant(questions), tf.constant(contexts))
         return {name: values.numpy() for name, values in outputs.items()}
 
-    def _served(self, **choice: Any) -> ServedExtractor:
-        return ServedExtractor(self, self.preprocessor, **choice)
+    @functools.cached_property
+    def _served(self) -> Callable[..., ServedExtractor]:
+        # Cached, because tracing takes seconds.
+        served = functools.partial(ServedExtractor, self, self.preprocessor)
+        return functools.cache(served)
 
     def losses_of_pointers(self) -> dict[str, keras.losses.Loss]:
         """Returns a dict of losses by output name for `compile`, which sums them."""

@@ -17,7 +17,6 @@ from seg_tf.checkpoints.encoder_copies import seeded
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.config import from_config_dict, to_dict
 from seg_tf.export import saved_model
-from seg_tf.export.served import ServedModel
 from seg_tf.interop import load_preset
 from seg_tf.layers.common import select_features
 from seg_tf.text.encoding import (
@@ -275,10 +274,6 @@ class TextTask(keras.Model):
             overwrite=overwrite,
             formats=formats,
         )
-
-    def _served(self, **choice: Any) -> ServedModel:
-        """Creates the model that `export` saves."""
-        raise NotImplementedError
 
 
 def is_saved_task(folder: str | pathlib.Path) -> bool:

@@ -89,10 +89,13 @@ class Probes:
 
     def _similarity(self, folder: str) -> None:
         sets = {"sts-b": similarity.read("sts-b", folder)}
-        # `SentenceEncoder` copies the weights, so each measurement needs a new one.
-        self._measures["sts_b_spearman"] = lambda: evaluate_similarity(
-            SentenceEncoder(self._model), sets
-        )[0]["sts-b"]["spearman"]
+        copy = SentenceEncoder(self._model)
+
+        def measure() -> float:
+            copy.encoder.set_weights(self._model.encoder.get_weights())
+            return evaluate_similarity(copy, sets)[0]["sts-b"]["spearman"]
+
+        self._measures["sts_b_spearman"] = measure
 
     def __call__(
         self, encoder: keras.Model, objectives: Mapping[str, Any]

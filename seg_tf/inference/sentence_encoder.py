@@ -90,6 +90,7 @@ class SentenceEncoder(FromPreset):
 
     Attributes:
         layout: layout of the rows.
+        encoder: the copy of the encoder, a Keras model.
 
     Example:
     ```
@@ -112,10 +113,10 @@ class SentenceEncoder(FromPreset):
         self._splitter = pretrained.splitter()
         self._encode_pieces = pretrained.text_encoder().encode
         with seeded(seed):
-            self._encoder = copy_encoder(
+            self.encoder = copy_encoder(
                 pretrained, randomly_initialized=randomly_initialized
             )
-        self._pretrained = dataclasses.replace(pretrained, encoder=self._encoder)
+        self._pretrained = dataclasses.replace(pretrained, encoder=self.encoder)
         has_pieces = self.layout.holds_spans
         has_sent = self.layout.sent_id is not None or not has_pieces
         # The first is the default for sentences.
@@ -133,7 +134,7 @@ class SentenceEncoder(FromPreset):
             ],
         }
         self._rows = functools.cache(
-            lambda kind: RowEncoder(self._encoder, self.layout, computes[kind])
+            lambda kind: RowEncoder(self.encoder, self.layout, computes[kind])
         )
 
     def choose_vectors(
@@ -213,7 +214,7 @@ class SentenceEncoder(FromPreset):
         rows = iter(self._encode_rows(examples, self.choose_vectors(vectors)))
         encoded = []
         for sentences, (stretches, is_first) in zip(documents, laid_out, strict=True):
-            means = np.zeros((0, self._encoder.output.shape[-1]), np.float32)
+            means = np.zeros((0, self.encoder.output.shape[-1]), np.float32)
             if sentences:
                 parts = np.concatenate([next(rows) for _ in stretches])
                 firsts = np.flatnonzero(is_first)

@@ -16,7 +16,6 @@ from seg_tf.config import (
     EncoderConfig,
     RunConfig,
     describe_taken,
-    differing_settings,
     follow_source,
     to_dict,
 )
@@ -137,11 +136,6 @@ def open_checkpoint(folder: pathlib.Path) -> ForeignModel:
         for name, variable in weights.named_variables(source.encoder, heads).items()
     }
     parameters = folder / SENTENCE_PARAMETERS_FILE
-    unused = ", ".join(
-        name
-        for name, objective in source.objectives.items()
-        if not isinstance(objective, MaskedLM)
-    )
     return ForeignModel(
         format=SEG_TF,
         source=str(folder),
@@ -152,7 +146,15 @@ def open_checkpoint(folder: pathlib.Path) -> ForeignModel:
         normalization=dataclasses.asdict(source.normalization),
         sentence_splitter=source.sentence_splitter,
         sentence_parameters=parameters.read_bytes() if parameters.exists() else None,
-        notes=(f"weights of its objective {unused} are not used",) if unused else (),
+        objectives={
+            name: [
+                *map(
+                    np.asarray, contents.objective_variables(source.encoder, {name: o})
+                )
+            ]
+            for name, o in source.objectives.items()
+            if not isinstance(o, MaskedLM)
+        },
         files=(folder / contents.ENCODER_FILE, folder / contents.TRAINING_STATE_FILE),
     )
 
@@ -197,13 +199,15 @@ def starting_tables(
     origins = {WORDS: _describe_rows(source[WORDS], vocab_size)}
     rows_of = {TABLES + feature: rows for feature, rows in index_tables.items()}
     unused = [name for name in source if name not in (*rows_of, WORDS, TOKEN_TYPES)]
-    equal_for = "every window"
+    equal_for, limits = "every window", []
     for name, rows in rows_of.items():
         if name in source:
             values[name] = _resize(source[name], rows)
             origins[name] = _describe_rows(source[name], rows)
+            limits += [name] if rows < len(source[name]) else []
         elif name == tokens and positions in unused:
             values[name] = _resize(source[positions][1:], rows)
+            limits += [name] if rows < len(source[positions]) - 1 else []
             origins[name] = "the source's positions, starting at 1"
             values[WORDS] = values[WORDS].copy()
             values[WORDS][cls_id] += source[positions][0] - source[positions][1]
@@ -221,8 +225,10 @@ def starting_tables(
         host = next(iter(rows_of), WORDS)
         values[host] = values[host] + types[0]
         origins[host] += "; row 0 of the token types added"
+    cut = [f"{name.removeprefix(TABLES)} below {rows_of[name]}" for name in limits]
     if len(types) > max(num_token_types, 1):
-        equal_for += f" with token types below {max(num_token_types, 1)}"
+        cut.append(f"token types below {max(num_token_types, 1)}")
+    equal_for += f" with {' and '.join(cut)}" if cut else ""
     return StartingTables(values, origins, unused, "" if unused else equal_for)
 
 
@@ -339,8 +345,8 @@ def convert(
     with under_dtype_policy(config.training.dtype_policy):
         encoder, objectives = pretrained.assemble(config, vocab_size)
     variables = weights.named_variables(encoder, objectives)
-    read, sources = weights.read(foreign, variables, model.hidden_size)
-    rows = len(read[WORDS])
+    values, sources = weights.read(foreign, variables, model.hidden_size)
+    rows = len(values[WORDS])
     if rows < vocab_size:
         raise ForeignWeightsError(
             f"{foreign.source}: the tensor {sources[WORDS]!r} must have a row for "
@@ -352,15 +358,13 @@ def convert(
             f"rows: {rows - vocab_size:,} rows of padding are dropped, which were also "
             "in the softmax of masked LM"
         )
-    is_table = {name: name.startswith((WORDS, TABLES)) for name in read}
     tables = starting_tables(
-        {name: value for name, value in read.items() if is_table[name]},
+        {n: values.pop(n) for n in [*values] if n.startswith((WORDS, TABLES))},
         model.index_tables,
         model.num_token_types,
         vocab_size,
         vocabulary.cls_id,
     )
-    values = {name: array for name, array in read.items() if not is_table[name]}
     if OUTPUT_BIAS in values:
         values[OUTPUT_BIAS] = values[OUTPUT_BIAS][:vocab_size]
     if has_pooler := f"{weights.POOLER}kernel" in values:
@@ -369,6 +373,17 @@ def convert(
     for name in assigned:
         variables[name].assign((values | tables.values)[name])
     loaded_ids = {id(variables[name]) for name in assigned}
+    num_loaded = len(assigned & values.keys())
+    for name, arrays in foreign.objectives.items():
+        ours = {name: objectives[name]} if name in objectives else {}
+        ours = contents.objective_variables(encoder, ours)
+        if [array.shape for array in arrays] == [tuple(v.shape) for v in ours]:
+            for variable, array in zip(ours, arrays, strict=True):
+                variable.assign(array)
+            loaded_ids |= set(map(id, ours))
+            num_loaded += len(ours)
+        else:
+            notes.append(f"weights of its objective {name} are not used")
     heads = contents.objective_variables(encoder, objectives)
     unused = [sources.pop(name) for name in tables.unused]
     unmatched = sorted(foreign.tensors.keys() - sources.values())
@@ -378,7 +393,7 @@ def convert(
         format=foreign.format,
         source=foreign.source,
         checksums={path.name: files.checksum(path) for path in foreign.files},
-        num_loaded=len(assigned & values.keys()),
+        num_loaded=num_loaded,
         tables=tables.origins,
         new=tuple(
             variable.path
@@ -452,7 +467,8 @@ def _check_config(config: RunConfig, foreign: ForeignModel) -> None:
         if ours != theirs:
             raise ForeignWeightsError(
                 f"`model.{name}` must be {theirs!r}, as in {foreign.source}. "
-                f"Received: {config.name!r}, model.{name}={ours!r}"
+                f"Received: {config.name!r} of a {type(config.model).__name__}, "
+                f"model.{name}={ours!r}"
             )
 
 
@@ -591,14 +607,9 @@ def _is_other_encoder(
     folder: pathlib.Path, config: RunConfig, fixed: Collection[str]
 ) -> bool:
     """Returns whether `config` changes an encoder's model or objectives."""
-    state = contents.read_state(folder)
-    source = pretrained.read_config(folder, state)
+    source = pretrained.read_config(folder, contents.read_state(folder))
     models = (source.model, config.model)
     if not all(isinstance(model, EncoderConfig) for model in models):
         return False
-    if state.get("imported"):
-        config, _ = follow_source(config, vars(source.model), fixed)
-    parts = ("model", "objectives")
-    before, after = ({p: to_dict(run)[p] for p in parts} for run in (source, config))
-    free = {f"objectives.{name}.loss_weight" for name in config.objectives}
-    return bool(differing_settings(before, after, free))
+    config, _ = follow_source(config, vars(source.model), fixed)
+    return bool(pretrained.differing_models(source, config))

@@ -155,6 +155,8 @@ class ForeignModel:
     # Name and checksum of the splitter, if known, and the content of its file.
     sentence_splitter: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     sentence_parameters: bytes | None = None
+    # Weights of our other objectives, in the order of `objective_variables`.
+    objectives: Mapping[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()  # for the report
     files: tuple[pathlib.Path, ...] = ()  # with the weights
 

@@ -44,9 +44,12 @@ class SentenceLayout(IndexedLayout):
         super().__init__(inputs, encoder, vocabulary, max_length)
         self.max_sentences = inputs.max_sentences
         self.longest_part = self.capacity(1)
-        room = max(self.max_length - NUM_SPECIAL_TOKENS - inputs.max_sentences, 1)
+        positions = self.max_length - NUM_SPECIAL_TOKENS
+        # In short rows, at most half of the positions are for `[SENT]`.
+        num_sentences = max(min(inputs.max_sentences, positions // 2), 1)
+        room = max(positions - num_sentences, 1)
         self.text_capacity = TextCapacity(
-            min(self.text_capacity.num_pieces, room), inputs.max_sentences
+            min(self.text_capacity.num_pieces, room), num_sentences
         )
         self.sent_id: int = vocabulary.sent_id
         self._distinguishes_texts = False

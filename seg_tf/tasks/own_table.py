@@ -141,6 +141,11 @@ def records(path: pathlib.Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
             delimiter = "\t" if name.endswith(".tsv") else ","
             reader = csv.DictReader(file, delimiter=delimiter, strict=True)
             for row in reader:
+                if delimiter == "\t" and any("\t" in str(f) for f in row.values()):
+                    raise ValueError(
+                        f"line {reader.line_num}: a tab between quotation marks. "
+                        'Inside quotation marks, write "" for each mark of the text'
+                    )
                 yield reader.line_num, row
         except (ValueError, TypeError, csv.Error) as error:
             raise ValueError(

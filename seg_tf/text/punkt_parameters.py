@@ -124,10 +124,6 @@ class PunktParameters:
         }
         return (json.dumps(content, indent=0, ensure_ascii=False) + "\n").encode()
 
-    def save(self, path: str | pathlib.Path) -> None:
-        """Writes the parameters to a file, in the format of `to_bytes`."""
-        pathlib.Path(path).write_bytes(self.to_bytes())
-
     @classmethod
     @functools.cache
     def english(cls) -> Self:
@@ -213,15 +209,6 @@ class PunktCorrections:
     collocations: frozenset[tuple[str, str]] = frozenset()
     sentence_starters: frozenset[str] = frozenset()
     not_sentence_starters: frozenset[str] = frozenset()
-
-    def __post_init__(self):
-        for name in ("abbreviations", "sentence_starters"):
-            both = getattr(self, name) & getattr(self, f"not_{name}")
-            if both:
-                raise ValueError(
-                    f"`{name}` and `not_{name}` must not share words. Received: "
-                    f"{', '.join(sorted(both))} in both"
-                )
 
     @classmethod
     def read(cls, path: pathlib.Path) -> Self:

@@ -151,10 +151,9 @@ def _prepare(
 def _adopt_settings(
     config: RunConfig, initial: pathlib.Path, set_by_user: frozenset[str]
 ) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
-    """Applies `follow_source` if `initial` was imported and has the model's type."""
-    state = contents.read_state(initial)
-    source = pretrained.read_config(initial, state).model
-    if not state.get("imported") or type(source) is not type(config.model):
+    """Applies `follow_source` if `initial` has the model's type."""
+    source = pretrained.read_config(initial, contents.read_state(initial)).model
+    if type(source) is not type(config.model):
         return config, {}
     return follow_source(config, vars(source), set_by_user)
 

@@ -291,9 +291,20 @@ def test_only_files_that_are_read_are_looked_at(tmp_path, monkeypatch):
     _, _, errors = call(tmp_path, f"--cache_dir={tmp_path / 'cache'}")
     assert "{'documents': 'blank_lines', 'hard_wrapped': 'yes'}" in errors
     (tmp_path / "book.txt.gz").rename(tmp_path / "book.pdf")
+    (tmp_path / "book.txt").write_text("\n".join([3 * line] * 50), "utf-16")
+    options = "--reader_options=encoding=utf-16"
+    _, _, errors = call(tmp_path, options, f"--cache_dir={tmp_path / 'cache'}")
+    assert "'documents': 'blank_lines',\n'hard_wrapped': 'yes'" in errors
+    (tmp_path / "book.txt").unlink()
+    (tmp_path / "reviews.csv").write_text("n;text\n1;Very good.\n")
+    options = "--reader_options=delimiter=;"
+    _, _, errors = call(tmp_path, options, f"--cache_dir={tmp_path / 'cache'}")
+    assert "csv {'delimiter': ';'}" in errors
     (tmp_path / "reviews.csv").write_text("n,review\n1,Very good.\n")
     _, _, errors = call(tmp_path, f"--cache_dir={tmp_path / 'cache'}")
     assert "csv {'text_field': 'review'}" in errors
+    _, _, errors = call(tmp_path, f"--output_dir={tmp_path / 'run'}")
+    assert "`--output_dir` must not be in the text" in " ".join(errors.split())
 
 
 def test_flags_of_a_named_config_are_kept(monkeypatch):
@@ -362,6 +373,12 @@ def test_from_text_to_weights_and_resumed(folder, monkeypatch):
         other = pathlib.Path("records") / path.relative_to(records)
         if path.name != ".lock":
             assert other.read_bytes() == path.read_bytes(), path
+    # A text may be too short to hold out a document.
+    options += ("--validation_fraction=0", "--output_dir=all", "--window_length=128")
+    assert command_calls.call("build-records", *options)[0] == 0
+    written["config"]["training"]["validation_interval"] = 0
+    speed = measure_speed("all", json.dumps(written["config"]))
+    assert speed.level == choices.LOSS_LEVEL
 
     # The same command neither measures nor plans anew.
     monkeypatch.setattr(pretrain_folder, "measure_speed", None)

@@ -150,7 +150,7 @@ def _save_manifest(
     path = folder / "vocab.txt"
     path.write_text("".join(f"{token}\n" for token in tokens))
     parameters = PunktParameters(name="none")
-    parameters.save(folder / SENTENCE_PARAMETERS_FILE)
+    (folder / SENTENCE_PARAMETERS_FILE).write_bytes(parameters.to_bytes())
     manifest = Manifest(
         vocabulary={
             "file": path.name,

@@ -119,7 +119,8 @@ def test_lengths_and_indices_equal_plain_python(built):
     assert first.num_all_documents == Manifest.load(built).count("documents")
 
 
-def test_windows_of_other_documents_are_refused(built, tmp_path):
+def test_windows_of_other_documents_are_refused(built, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(ValueError, match=r"`documents_dir` must .* other windows"):
         report.write_report(built, tmp_path / "page.html", documents_dir=built)
     assert not (tmp_path / "page.html").exists()
@@ -129,3 +130,6 @@ def test_windows_of_other_documents_are_refused(built, tmp_path):
     )
     assert result.returncode == 0, result.stderr
     assert f"the report is {tmp_path / 'windows/report.html'}" in result.stdout
+    # At a URL, the documents are found next to the windows.
+    arguments = (f"--records_dir=file://{built}", f"--output={tmp_path / 'page.html'}")
+    assert command_calls.call("report", *arguments).returncode == 0

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+from seg_tf.finetuning import span_extractor
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.spans import SpanExamples
 from seg_tf.tasks.squad import Answer, Passage, Question, SquadFile
@@ -135,6 +136,14 @@ def test_three_losses_are_summed_and_learnt():
     for name, logits in extractor(features).items():
         accuracy = (logits.numpy().argmax(axis=1) == labels[name]).mean()
         assert accuracy > 0.9, name
+
+
+def test_answers_are_of_the_newest_weights_and_traced_once(monkeypatch):
+    extractor = SpanExtractor.from_preset(tiny("bert"), seed=1)
+    before = extractor.answer(["w1"], ["w2 w3"])["score"]
+    monkeypatch.setattr(span_extractor, "ServedExtractor", None)
+    extractor.set_weights([weight * 2 for weight in extractor.get_weights()])
+    assert extractor.answer(["w1"], ["w2 w3"])["score"] != before
 
 
 @pytest.mark.parametrize(

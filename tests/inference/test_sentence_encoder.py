@@ -6,6 +6,7 @@ import functools
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from seg_tf.config import build_from
 from seg_tf.inference import attention, row_encoder
@@ -132,6 +133,12 @@ def test_rows_are_no_longer_than_the_maximum(kind):
     assert room < 12
     outputs = encoder.predict(["w1 " * 30])
     assert outputs["token_ids"].shape[1] <= 12
+    pairs = encoder._served.functions["encode_pairs"]
+    outputs = pairs(tf.constant(["w1 " * 30]), tf.constant(["w2"]))
+    assert outputs["token_ids"].shape[1] <= 12
+    # The places of [SENT] leave room in short rows, too.
+    first, second = SentenceEncoder(tiny(kind), max_length=6).encode(["w1 w2", "w1 w3"])
+    assert np.abs(first - second).max() > 0.01
 
 
 def test_a_text_of_reat_has_the_mean_of_its_sentences():

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.config import EncoderConfig, RunConfig, SentenceUnshufflingConfig
 from seg_tf.data.inputs import WindowInputsConfig
@@ -109,7 +110,8 @@ def test_models_with_positions_equal_bert(
 
 def test_segabert_equals_bert_on_windows_of_one_sentence(tmp_path, bert):
     model, report = converted(tmp_path / "model", run_config(SEGABERT))
-    assert report.equal_for == "windows of one sentence with token types below 1"
+    limits = "token_index below 9 and token types below 1"
+    assert report.equal_for == f"windows of one sentence with {limits}"
     for length in (1, 5, 8):
         features = features_of([list(range(6, 6 + length))], SEGABERT)
         assert difference(bert, model.encoder, features) < 1e-5
@@ -173,7 +175,7 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
         convert.open_checkpoint(both), tmp_path / "back", run_config(rows)
     )
     assert back.missing == ("index_embedding/sentence_id",)
-    assert back.notes[0] == "weights of its objective unshuffling are not used"
+    assert "weights of its objective unshuffling are not used" in back.notes
     assert back.equal_for == ""
 
 
@@ -193,12 +195,28 @@ def test_the_modern_trunk_starts_slm(tmp_path):
     features = features_of([[7, 8, 9], [10, 11]], ("token_index", "sentence_id"))
     before, after = load_pretrained(source), load_pretrained(tmp_path / "slm")
     assert difference(before.encoder, after.encoder, features) < 1e-5
-    # Another weight of a loss needs no conversion, which would drop SLM's weights.
+    # Another weight of a loss and other dropout need no conversion.
     unshuffling = SentenceUnshufflingConfig(num_layers=1, loss_weight=2.0)
     other = dataclasses.replace(
-        slm, objectives={**slm.objectives, "objective_0": unshuffling}
+        slm,
+        objectives={**slm.objectives, "objective_0": unshuffling},
+        model=dataclasses.replace(slm.model, dropout=0.3, layer_norm_epsilon=0.5),
     )
     assert convert.find_initial(tmp_path / "slm", "checkpoint", other) == after.folder
+    # A larger table does. The reconstructor stays.
+    tables = {"sentence_id": 8}
+    larger = dataclasses.replace(
+        slm, model=dataclasses.replace(slm.model, index_tables=tables)
+    )
+    slm_again = convert.open_checkpoint(after.folder)
+    report = convert.convert(slm_again, tmp_path / "larger", larger, fixed=())
+    assert not report.new
+    larger = load_pretrained(tmp_path / "larger")
+    copied, given = (
+        contents.objective_variables(one.encoder, one.objectives)
+        for one in (larger, after)
+    )
+    np.testing.assert_equal(*([*map(np.asarray, some)] for some in (copied, given)))
     with pytest.raises(ForeignWeightsError, match="trunk` must be 'modern', as in"):
         convert.convert(
             convert.open_checkpoint(source), tmp_path / "no", run_config({})
@@ -277,7 +295,7 @@ def test_rows_are_cut_or_repeated():
     assert values["position_index"] == [200.0, 201.0, 202.0]
     assert values["token_type"] == [300.0, 301.0]
     assert result.origins["index_embedding/position_index"] == "3 of 4 rows"
-    assert result.equal_for == "every window"
+    assert result.equal_for == "every window with position_index below 3"
     values, result = start(source, {"position_index": 6}, num_token_types=3)
     assert values["position_index"] == [200.0, 201.0, 202.0, 203.0, 203.0, 203.0]
     assert values["token_type"] == [300.0, 301.0, 301.0]

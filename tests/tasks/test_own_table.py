@@ -72,6 +72,13 @@ def test_tables_that_are_refused(tmp_path, rows, label, message):
         own_table.read(path, ["review"], label)
 
 
+def test_a_quotation_mark_of_a_tsv_hides_no_rows(tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_text('text\tlabel\n"Why not,\t1\nShe left.\t0\nhe said."\t1\n')
+    with pytest.raises(ValueError, match="line 4: a tab between quotation marks"):
+        own_table.read(str(path), ["text"], "label")
+
+
 def test_labels_of_the_dev_file_are_known(tmp_path, reviews):
     dev = write_csv(tmp_path / "dev.csv", ["a,1", "b,7"])
     with pytest.raises(ValueError, match=r"dev.csv:3: `stars` must be .*4. Rec.*'7'"):

@@ -40,7 +40,7 @@ def tab_folder(tmp_path):
 
 def test_saved_parameters_are_read_back(tmp_path):
     path = tmp_path / "mine.json"
-    PARAMETERS.save(path)
+    path.write_bytes(PARAMETERS.to_bytes())
     read = read_parameters(path)
     assert read.abbreviation_types == {"dr", "é.u"}
     assert read.collocations == {("##number##", "km"), ("dr", "no")}
@@ -106,7 +106,7 @@ def test_malformed_line_is_named(tab_folder, name, text, message):
 )
 def test_malformed_json_is_named(tmp_path, key, value, message):
     path = tmp_path / "mine.json"
-    PARAMETERS.save(path)
+    path.write_bytes(PARAMETERS.to_bytes())
     values = json.loads(path.read_text(encoding="utf-8"))
     values[key] = value
     if value is None:
@@ -205,10 +205,6 @@ def test_a_file_is_spelt_out(tmp_path):
         ("[abbreviations]\na = 'Mr'", "group 'a' .*in lower case. Received: 'Mr'"),
         ("[abbreviations]\na = 'mr.'", "without their period. Received: 'mr.'"),
         ("[collocations]\na = 3", "group 'a' of 'collocations'"),
-        (
-            "[abbreviations]\na = 'mr ii'\n[not_abbreviations]\nb = 'ii'",
-            "must not share words. Received: ii in both",
-        ),
     ],
 )
 def test_a_malformed_file_is_refused(tmp_path, text, message):

@@ -515,7 +515,6 @@ class GraphPunktDecision(tf.Module):
         self.collocations = _lookup(
             {_SEPARATOR.join(pair): 1 for pair in reduced.collocations}
         )
-        self.lower = CodePointTable(small_letters())
 
     def can_be_left(self, characters: Characters, tokens: Spans) -> tf.Tensor:
         """Returns a mask `(T,)` of the tokens after which a sentence may end."""
@@ -551,7 +550,6 @@ class _TokenTexts:
         # Lowercase words, without the final period unless it is the whole token.
         self._has_period = self.ends_with_dot & (self._length > 1)
         stems = spans.ends - tf.cast(self._has_period, tf.int32)
-        self._lowered = decision.lower(characters.code_points)
         self._stem = self._text(spans.starts, stems)
         dash = MarkedPositions(characters.equal(DASH)).last_before(stems)
         after_dash = self._text(tf.maximum(spans.starts, dash + 1), stems)
@@ -602,7 +600,9 @@ class _TokenTexts:
 
     def _text(self, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
         position, _ = count_off(starts, ends - starts)
-        return encode_strings(tf.gather(self._lowered, position), ends - starts)
+        code_points = tf.gather(self._characters.code_points, position)
+        texts = encode_strings(code_points, ends - starts)
+        return tf.strings.lower(texts, encoding="utf-8")
 
     def _find_numbers(self) -> tf.Tensor:
         """Marks tokens that are numbers, with an optional sign and separators."""
@@ -615,17 +615,6 @@ class _TokenTexts:
         at += tf.cast(tf.gather(is_separator, at), tf.int32)
         stop = MarkedPositions(~is_part).next_from(at)
         return (at < end) & tf.gather(is_digit, at) & (stop >= end)
-
-
-@functools.cache
-def small_letters() -> np.ndarray:
-    """Returns `(0x110000,)`, each code point's lowercase if it is one character."""
-    letters = np.arange(NUM_CODE_POINTS, dtype=np.int32)
-    for code_point in range(NUM_CODE_POINTS):
-        lower = chr(code_point).lower()
-        if len(lower) == 1:
-            letters[code_point] = ord(lower)
-    return letters
 
 
 def _lookup(values: Mapping[str, int]) -> tf.lookup.StaticHashTable:

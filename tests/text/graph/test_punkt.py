@@ -22,12 +22,18 @@ TABLES = {
     "small": lambda: test_punkt.SMALL,
     "english": PunktParameters.english,
     "universal": PunktParameters.universal,
-    "terminators": lambda: dataclasses.replace(test_punkt.SMALL, terminators="。؟!b"),
+    "terminators": lambda: dataclasses.replace(
+        test_punkt.SMALL,
+        terminators="。؟!b",
+        # The small letters of Σ and İ depend on the word, or are two.
+        abbreviation_types=frozenset({"κος", "i\u0307l", "mr"}),
+    ),
 }
 
 PIECES = [piece for piece in test_punkt._PIECES if "\n" not in piece]
 
 PIECES += ["。", "他说", "？！", "」", "؟ ", "।", "。”", "\u3000"]
+PIECES += ["ΚΟΣ", "Σ. ", "İL. "]
 
 # Ends of the tables, marks in odd places, and runs of dots that go over spaces.
 ODD = [
@@ -54,6 +60,7 @@ ODD = [
     "\u3000“他来了。”我说：“好！？”\u3000她走了。",
     "क्या? हाँ। ठीक।। जी",
     "\x1f. A\x1d. B",
+    "Ο ΚΟΣ. Παπάς ήρθε. ΚΟΣ.Σ. Ο ΚΟΣΑ. Α. İL. Bach. il. Bach.",
 ]
 
 
