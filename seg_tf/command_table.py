@@ -25,9 +25,8 @@ COMMANDS = {
     "Models": _modules(
         "seg_tf.commands",
         "pretrain finetune export demo encode-text encode-passages fill-mask "
-        "find-sentences "
-        "reorder-sentences generate-text evaluate-grammar evaluate-perplexity "
-        "evaluate-similarity evaluation-texts import-weights "
+        "find-sentences reorder-sentences generate-text evaluate-grammar "
+        "evaluate-perplexity evaluate-similarity evaluation-texts import-weights "
         "export-weights paper-tables plot-attention plot-runs train-punkt",
     ),
     "Text and records": _modules(
@@ -48,8 +47,7 @@ REMOVED = {
     "build-word-vocab": "use `build-vocab --tokenizer=words` (or whitespace)",
     "compare-records": "builds with the same options are equal byte for byte, so "
     "`diff -r` compares them",
-    "evaluate-sentences": "`python -m benchmarks.sentence_boundaries`, in a checkout, "
-    "measures sentence splitters",
+    "evaluate-sentences": "use `python -m benchmarks.sentence_boundaries` (checkout)",
     "evaluate-squad": "SQuAD's own scripts score files, and `finetune` writes scores",
     "serve-check": "`python -m benchmarks.serving` measures an exported model",
 }
@@ -104,6 +102,8 @@ def main() -> None:
         hint = f"Did you mean `{'` or `'.join(close)}`? " if close else ""
         sys.exit(f"error: there is no command `{name}`. {hint}`seg-tf` lists all")
     sys.argv = [f"seg-tf {name}", *sys.argv[2:]]
+    # For functions and readers of the user. `python -m` does the same.
+    sys.path.append(os.getcwd())
     run(MODULES[name])
 
 

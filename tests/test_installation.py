@@ -111,7 +111,9 @@ def test_from_a_corpus_to_a_score(seg_tf):
         "".join(json.dumps({"text": text}) + "\n" for text in texts)
     )
     task_folders.write_rte(seg_tf.folder / "glue", train=16, dev=8)
-    text = ("--format=json_lines", "--input=text.jsonl")
+    reader = "from data_pipelines.readers.json_lines import JsonLinesReader as Reader"
+    (seg_tf.folder / "own.py").write_text(reader)
+    text = ("--format=own:Reader", "--input=text.jsonl")
     seg_tf("build-vocab", *text, "--vocab_size=120", "--output=vocab.txt")
     seg_tf(
         "build-records",

@@ -140,7 +140,7 @@ def read_texts(
     for item in get_reader(format, **options).read(path):
         if isinstance(item, Document):
             yield item
-        elif item.reason not in LEFT_OUT_REASONS | {"empty_file"}:
+        elif item.reason not in LEFT_OUT_REASONS:
             raise ValueError(f"{path}, {item.location}: {item.message}")
 
 

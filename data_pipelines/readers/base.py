@@ -15,7 +15,7 @@ from seg_tf.file_listing import PassOver, Path, ignore
 WHOLE_FILE = "whole file"
 COUNTED_REASONS = frozenset(("other_namespace", "redirect"))
 """Rejection reasons that a build only counts, because there may be very many."""
-LEFT_OUT_REASONS = COUNTED_REASONS | {"empty_document"}
+LEFT_OUT_REASONS = COUNTED_REASONS | {"empty_document", "empty_file"}
 """Rejection reasons that do not indicate lost text."""
 
 _NUM_NAMES = 5

@@ -119,7 +119,7 @@ def survey(text: str, format: str, options: Mapping[str, Any]) -> Survey:
     names = random.Random(0).sample(list(sources), len(sources))
     for item in (item for name in names for item in reader.read(sources[name], name)):
         if not isinstance(item, Document):
-            rejected += [item] * (item.reason not in LEFT_OUT_REASONS | {"empty_file"})
+            rejected += [item] * (item.reason not in LEFT_OUT_REASONS)
             continue
         terms = duplicates.normalised_words(item)
         key = duplicates.exact_fingerprint(terms).tobytes()
