@@ -75,7 +75,8 @@ class WikiExtractorReader(json_lines.JsonLinesReader):
             yield base.to_document(paragraphs, source, location, title)
 
     def to_paragraphs(self, text: str, title: str) -> list[str]:
-        text, title = map(streams.unescape_entities, (text, " ".join(title.split())))
+        text, title = map(streams.unescape_entities, (text, title))
+        title = " ".join(title.split())  # An entity may be a line feed.
         if "<" in text:
             text = _STRAY_TAG.sub("", _LINE_BREAK.sub(" ", text))
         if "__" in text:
@@ -88,9 +89,7 @@ class WikiExtractorReader(json_lines.JsonLinesReader):
         # Blocks repeat the title in their first line, but JSON does not.
         if title and paragraphs and " ".join(paragraphs[0].split()) == title:
             del paragraphs[0]
-        if paragraphs and title:
-            paragraphs.insert(0, title)
-        return paragraphs
+        return [title, *paragraphs] if paragraphs and title else paragraphs
 
 
 def _blocks(

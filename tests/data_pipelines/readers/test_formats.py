@@ -115,6 +115,7 @@ class TestEveryFormat:
         deadline=None,
         suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
     )
+    @hypothesis.example(position=26, length=0, data="&#10;")
     def test_any_damage_gives_documents_or_rejections(
         self, tmp_path, format, position, length, data
     ):
