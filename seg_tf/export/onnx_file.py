@@ -5,9 +5,7 @@ because ONNX has no operators that split text into sentences and word pieces.
 """
 
 import importlib.util
-import logging
 import random
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -42,19 +40,9 @@ def convert(model: ServedModel, vocabulary: TokenTable) -> tuple[bytes, float]:
     import tf2onnx
 
     encode = _numeric_outputs(model)
-    logger = logging.getLogger("tf2onnx")
-    level = logger.level
-    # tf2onnx warns about each operator with a custom handler.
-    logger.setLevel(logging.ERROR)
-    try:
-        onnx_model, _ = tf2onnx.convert.from_function(
-            encode,
-            encode.input_signature,
-            opset=_OPSET,
-            custom_op_handlers={"Erfc": (_convert_erfc, [])},
-        )
-    finally:
-        logger.setLevel(level)
+    onnx_model, _ = tf2onnx.convert.from_function(
+        encode, encode.input_signature, opset=_OPSET
+    )
     for value in onnx_model.graph.input:
         sizes = value.type.tensor_type.shape.dim
         for size, letter in zip(sizes, FEATURES[value.name].shape, strict=True):
@@ -93,18 +81,6 @@ def _numeric_outputs(model: ServedModel) -> tf.types.experimental.GenericFunctio
         }
 
     return encode
-
-
-def _convert_erfc(context: Any, node: Any, name: str, _: Any) -> None:
-    """Converts TensorFlow's `Erfc` (exact GELU), which tf2onnx lacks, to 1 - erf(x)."""
-    result = node.output[0]
-    shape, dtype = context.get_shape(result), context.get_dtype(result)
-    context.remove_node(node.name)
-    ones = context.make_const(f"{name}_one", np.array(1, np.float32)).output[0]
-    erf = context.make_node("Erf", [node.input[0]]).output[0]
-    context.make_node(
-        "Sub", [ones, erf], outputs=[result], name=name, shapes=[shape], dtypes=[dtype]
-    )
 
 
 def _compare(name: str, expected: np.ndarray, output: np.ndarray) -> float:

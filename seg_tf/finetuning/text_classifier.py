@@ -428,9 +428,9 @@ class TextClassifier(TextTask):
             or (labels.shape.rank == 2 and labels.shape[1] != 1)
         ):
             raise ValueError(
-                "Labels of a dataset of texts must be numbers of classes, not one-hot "
-                f"rows. Received: labels of the shape {labels.shape} and the type "
-                f"{labels.dtype.name}"
+                "Labels of a dataset of texts must be numbers of classes, not names or "
+                f"one-hot rows. Received: labels of the shape {labels.shape} and the "
+                f"type {labels.dtype.name}"
             )
 
         def rows(x: Any, y: Any = None, sample_weight: Any = None) -> Any:

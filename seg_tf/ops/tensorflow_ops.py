@@ -132,8 +132,9 @@ class _QueryBlocks:
         else:
             most_queries = tf.maximum(_FEWEST_QUERIES, _MOST_WEIGHTS // num_keys)
         self._num_queries, self._dtype = num_queries, dtype
-        self._number = -(-num_queries // most_queries)
-        self._size = -(-num_queries // self._number)
+        # ONNX truncates quotients, so they must not be negative.
+        self._number = (num_queries + most_queries - 1) // most_queries
+        self._size = (num_queries + self._number - 1) // self._number
 
     def pad(self, queries_BTHE: tf.Tensor) -> tf.Tensor:
         """Transposes queries to `(B, H, T, E)` and pads them to whole blocks."""

@@ -503,7 +503,7 @@ def test_labels_are_predicted_with_their_probabilities(keras_user):
         ),
         (
             {"x": lambda: dataset_of(WORDS, np.eye(2)[CLASSES]), "y": None},
-            "not one-hot rows",
+            "not names or one-hot rows",
         ),
     ],
 )

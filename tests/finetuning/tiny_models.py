@@ -35,6 +35,7 @@ TABLES = {
 }
 MODERN = {
     "trunk": "modern",
+    "dropout": 0.0,
     "rotary_shares": {"position_index": 1, "token_index": 2},
     "local_window": 16,
     "global_every": 2,
