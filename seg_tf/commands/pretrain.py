@@ -35,6 +35,7 @@ from data_pipelines import BuildError
 from seg_tf.commands import pretrain_folder, run_flags
 from seg_tf.config import from_config_dict
 from seg_tf.training import engine
+from seg_tf.training.errors import TrainingStopped
 
 
 def parse_flags(argv: Sequence[str]) -> list[str]:
@@ -117,7 +118,7 @@ def main(argv: Sequence[str]) -> None:
     if folder:
         try:
             prepared = pretrain_folder.prepare(folder, _names_config(sys.argv))
-        except (ValueError, OSError, KeyError, BuildError) as error:
+        except (ValueError, OSError, KeyError, BuildError, TrainingStopped) as error:
             sys.exit(textwrap.fill(f"error: {error}", 79, break_long_words=False))
         except KeyboardInterrupt:
             sys.exit("interrupted. Run the same command again to continue")

@@ -24,6 +24,7 @@ from seg_tf.commands import folder_choices as choices
 from seg_tf.config import RunConfig, from_config_dict, to_config_dict, to_dict
 from seg_tf.config.base import flat
 from seg_tf.data.manifest import Manifest
+from seg_tf.training.run_folder import RunFolder
 
 _NUM_UPDATES = "training.num_updates"
 RECIPE = "segabert_included"
@@ -116,7 +117,8 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
     window = overrides.get("inputs.window_length", 128)
     window = values.config.inputs.window_length if is_named else window
     cache = values.cache_dir or f"{root}.seg_tf"
-    records = build_records(folder, window, command_line.folder_path(cache))
+    cache = command_line.folder_path(cache, "cache_dir")
+    records = build_records(folder, window, cache)
     manifest, elapsed = Manifest.load(records), time.monotonic() - begin
     counts = Manifest.load(records / "documents").text_counts()
     share = counts.get("unknown_words", 0) / max(counts.get("words", 0), 1)
@@ -155,13 +157,13 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
         say(f"To train: the same command with --minutes={MINUTES[0]}")
         return None
     if not values.dry_run:
-        output.mkdir(parents=True, exist_ok=True)
         written = {
             "requested": requested,
             "records": str(records),
             "config": to_dict(config),
         }
-        files.write_json(plan_file, {**written, "expected_loss": plan.loss})
+        with RunFolder(output).locked():
+            files.write_json(plan_file, {**written, "expected_loss": plan.loss})
     return config, str(records), str(output)
 
 

@@ -39,6 +39,8 @@ def parse_flags(argv: Sequence[str]) -> list[str]:
         text = re.sub(r"[\\']", "", str(error.args[0]).replace("\\n", ". "))
         text = " ".join(text.split())
         sys.exit(f"error: `--config` does not have this field: {text}")
+    except BrokenPipeError:
+        raise
     except (TypeError, ValueError, OSError) as error:
         sys.exit(f"error: `--config`: {' '.join(str(error).split())}")
 

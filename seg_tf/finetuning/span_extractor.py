@@ -94,6 +94,7 @@ class SpanExtractor(TextTask):
             logits_BC1 = self.sentence_pointer(candidates_BCD)
             outputs["sentence"] = masked(logits_BC1[:, :, 0], inputs["can_hold_answer"])
         super().__init__(inputs=inputs, outputs=outputs, name=name, trainable=trainable)
+        self.dtype_policy = encoder.dtype_policy  # determines the loss scaling
 
         # === Config ===
         self.points_at_sentences = points_at_sentences

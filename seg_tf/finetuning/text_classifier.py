@@ -119,6 +119,7 @@ class TextClassifier(TextTask):
         if multiple_choice:
             logits = ops.reshape(logits, (-1, num_classes))
         super().__init__(inputs=inputs, outputs=logits, name=name, trainable=trainable)
+        self.dtype_policy = policy  # determines the loss scaling
         if freeze_encoder:
             # Last, because setting `trainable` of the model sets it in all layers.
             self.encoder.trainable = False

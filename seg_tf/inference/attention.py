@@ -149,11 +149,12 @@ class AttentionMaps:
 def attention_maps(encoder: Encoder, window: TextWindow) -> AttentionMaps:
     """Computes attention weights in all layers and heads (Segatron, section 4.5)."""
     layers = encoder.transformer_layers
-    layer_inputs = keras.Model(encoder.input, [layer.input for layer in layers])
+    # A dict, because Keras would unwrap a list of one.
+    layer_inputs = keras.Model(encoder.input, {one.name: one.input for one in layers})
     inputs = layer_inputs(dict(window.features), training=False)
     weights = [
-        np.asarray(layer.attention_weights(*tensors)[0], "float32")
-        for layer, tensors in zip(layers, inputs, strict=True)
+        np.asarray(layer.attention_weights(*inputs[layer.name])[0], "float32")
+        for layer in layers
     ]
     return AttentionMaps(np.stack(weights), window)
 

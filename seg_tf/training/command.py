@@ -199,7 +199,8 @@ def _train(options: RunOptions, trainer: Trainer) -> str | None:
     except TrainingStopped as stop:
         if is_chief or not stop.is_common:
             print(stop, file=sys.stderr)
-        sys.exit(stop.exit_code)
+        # If another process failed first, the launcher would stop the chief.
+        sys.exit(stop.exit_code if is_chief or not stop.is_common else 0)
     if not is_chief:
         return None
     end = _describe_end(result, folder, trainer.config)

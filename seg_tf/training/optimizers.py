@@ -33,7 +33,11 @@ def dense(gradient: Any) -> Any:
     TensorFlow may return an embedding table's gradient as `IndexedSlices` with repeated
     rows, whose norm and squares differ from the dense gradient's.
     """
-    return ops.convert_to_tensor(gradient)
+    if hasattr(gradient, "indices"):  # Keras does not convert these.
+        import tensorflow as tf
+
+        return tf.convert_to_tensor(gradient)
+    return gradient
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
@@ -73,6 +77,9 @@ class AdamW(keras.optimizers.AdamW):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "undecayed": list(self._undecayed)}
+
+    def _clip_gradients(self, grads: Sequence[Any]) -> Any:
+        return super()._clip_gradients([*map(dense, grads)])
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         index = self._get_variable_index(variable)

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.training.optimizers import AdamW
+from seg_tf.training.optimizers import AdamW, Lamb
 
 SETTINGS = {
     "learning_rate": 0.02,
@@ -81,12 +81,13 @@ def test_updates_are_those_of_the_paper(jit_compile):
         np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-7)
 
 
-def test_rows_met_twice_are_added_before_they_are_squared():
-    tables = []
+@pytest.mark.parametrize("kind", [AdamW, Lamb])
+def test_rows_met_twice_are_added_before_they_are_squared(kind):
+    tables, clipped = [], {"global_clipnorm": 1.0} if kind is AdamW else {}
     rows = tf.IndexedSlices(tf.constant([[1.0, 2.0]] * 2), [3, 3], [4, 2])
     for gradient in (rows, tf.convert_to_tensor(rows)):
         table = keras.Variable(np.ones((4, 2), "float32"))
-        AdamW(0.1, epsilon=1.0).apply([gradient], [table])
+        kind(learning_rate=0.1, epsilon=1.0, **clipped).apply([gradient], [table])
         tables.append(table.numpy())
     np.testing.assert_allclose(*tables, rtol=1e-6)
 
