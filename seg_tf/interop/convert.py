@@ -136,6 +136,7 @@ def open_checkpoint(folder: pathlib.Path) -> ForeignModel:
         for name, variable in weights.named_variables(source.encoder, heads).items()
     }
     parameters = folder / SENTENCE_PARAMETERS_FILE
+    variables_of = contents.objective_variables
     return ForeignModel(
         format=SEG_TF,
         source=str(folder),
@@ -147,11 +148,7 @@ def open_checkpoint(folder: pathlib.Path) -> ForeignModel:
         sentence_splitter=source.sentence_splitter,
         sentence_parameters=parameters.read_bytes() if parameters.exists() else None,
         objectives={
-            name: [
-                *map(
-                    np.asarray, contents.objective_variables(source.encoder, {name: o})
-                )
-            ]
+            name: list(map(np.asarray, variables_of(source.encoder, {name: o})))
             for name, o in source.objectives.items()
             if not isinstance(o, MaskedLM)
         },
@@ -543,8 +540,8 @@ def find_initial(
 ) -> pathlib.Path:
     """Returns the checkpoint that an argument names, after converting it if necessary.
 
-    Other libraries' models are converted, as are BERT-like checkpoints that differ from
-    `config`. Conversions are cached in `$XDG_CACHE_HOME/seg_tf`.
+    Other libraries' models are converted, as are checkpoints of an `EncoderConfig` that
+    differ from `config`. Conversions are cached in `$XDG_CACHE_HOME/seg_tf`.
 
     Args:
         source: str or path. A checkpoint, a run's output folder, an included model's
