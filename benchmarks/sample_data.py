@@ -1,7 +1,9 @@
-"""Default paths of real text for the benchmarks, and window records built from it."""
+"""Default paths of real text for the benchmarks, and records built from it."""
 
 import os
 import pathlib
+import subprocess
+import sys
 
 _REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 SAMPLE_DATA = pathlib.Path(
@@ -25,3 +27,16 @@ def build_wikipedia_windows(output_dir: pathlib.Path, window_length: int = 512) 
     build_documents(options, output_dir / "documents")
     windows = WindowOptions(window_length=window_length)
     build_windows(windows, output_dir / "documents", output_dir)
+
+
+def write_text(folder: pathlib.Path) -> None:
+    """Writes the Wikipedia and book text as JSON lines, unless the files exist."""
+    sources = {"wiki": ("wikiextractor", WIKIPEDIA), "books": ("markdown", BOOKS)}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, (reader, source) in sources.items():
+        path = folder / f"{name}.jsonl"
+        if not path.exists():
+            arguments = (f"--format={reader}", f"--input={source}", f"--output={path}")
+            subprocess.run(
+                [sys.executable, "-m", "seg_tf", "readers", *arguments], check=True
+            )

@@ -91,31 +91,14 @@ def _build_records(folder: pathlib.Path) -> None:
     if (folder / "manifest.json").exists():
         return
     text = folder.parent / "wikibooks_text"
-    sources = {
-        "wikiextractor": sample_data.WIKIPEDIA.parents[1],
-        "markdown": sample_data.BOOKS,
-    }
-    for number, (name, source) in enumerate(sources.items()):
-        _call(
-            "readers",
-            format=name,
-            input=source,
-            output=text / f"{'wiki' if number == 0 else 'books'}.jsonl",
-        )
-    _call(
-        "build-records",
-        format="json_lines",
-        input=text,
-        vocab_file=_VOCABULARY,
-        window_length=128,
-        output_dir=folder,
-        num_workers=2,
+    sample_data.write_text(text)
+    arguments = (
+        *("--format=json_lines", f"--input={text}", f"--vocab_file={_VOCABULARY}"),
+        *("--window_length=128", f"--output_dir={folder}", "--num_workers=2"),
     )
-
-
-def _call(command: str, **arguments: Any) -> None:
-    flags = [f"--{name}={value}" for name, value in arguments.items()]
-    subprocess.run([sys.executable, "-m", "seg_tf", command, *flags], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "seg_tf", "build-records", *arguments], check=True
+    )
 
 
 def _train(record: str, seed: int, records_dir: str, output_dir: pathlib.Path) -> None:
