@@ -20,28 +20,51 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from absl import flags
 
 from benchmarks import sample_data
+from benchmarks.study_objectives import (
+    NextWindowConfig,
+    PairInputsConfig,
+    SentenceOrderConfig,
+)
 from seg_tf import command_line
 from seg_tf.config import (
     EncoderConfig,
+    MaskedLMConfig,
     RunConfig,
     StableAdamWConfig,
     config_getter,
     named_runs,
 )
-from seg_tf.configs import segabert, segabert_slm
-from seg_tf.data.configs import SentenceInputsConfig
+from seg_tf.configs import reat, segabert, segabert_slm
+from seg_tf.data.configs import (
+    MaskingConfig,
+    PackedWindowInputsConfig,
+    SentenceInputsConfig,
+    ShuffledWindowInputsConfig,
+)
 
 RESULTS = pathlib.Path(__file__).with_name("study_runs.jsonl")
 _VOCABULARY = (
     pathlib.Path(__file__).parents[1] / "seg_tf/presets/bert_mini_en/vocab.txt"
 )
-_LENGTHS = (128, 256, 512)
-_NUM_SEEDS = 5
+# Flags of the windows in each folder, and the folder that an arm is trained on.
+_WINDOWS = {
+    **{length: (f"--window_length={length}",) for length in ("128", "256", "512")},
+    "64": ("--window_length=64",),
+    "short": ("--window_length=128", "--short_window_rate=0.5"),
+    "16384": ("--window_length=16384",),
+}
+_FOLDERS = {
+    "conpono": "64",
+    **dict.fromkeys(("short", "packed"), "short"),
+    **dict.fromkeys(("reat", "reat_exchange"), "16384"),
+}
+# As many word pieces in rows of one window each as in 32 packed rows.
+_SHORT_ROWS = 45
 
 # === Arms ===
 
@@ -84,8 +107,18 @@ def _old(**tables: int) -> RunConfig:
     return _run(replace(_OLD.model, index_tables=tables), 2e-3)
 
 
-_SLM = segabert_slm.RUNS["included"]
-# The middle one of the three learning rates of each arm.
+def _with_objective(config: Any, inputs: Any) -> RunConfig:
+    objectives = {"masked_lm": MaskedLMConfig(), "sentences": config}
+    return _run(_LEVELS, 4e-3, inputs=inputs, objectives=objectives)
+
+
+def _sized(run: RunConfig, batch_size: int) -> RunConfig:
+    return replace(run, training=replace(run.training, batch_size=batch_size))
+
+
+_SLM, _REAT = segabert_slm.RUNS["included"], reat.RUNS["tiny"]
+_MASKING = _OLD.inputs.masking
+# The middle one of the learning rates that are tried.
 RUNS = named_runs(
     "study",
     bert=_old(position_index=128),
@@ -97,23 +130,63 @@ RUNS = named_runs(
         replace(_LEVELS, index_tables={"sentence_id": 22}),
         4e-3,
         inputs=SentenceInputsConfig(
-            window_length=128,
-            max_sentences=20,
-            shuffle_rate=1.0,
-            masking=_OLD.inputs.masking,
+            window_length=128, max_sentences=20, shuffle_rate=1.0, masking=_MASKING
         ),
         objectives=_SLM.objectives,
     ),
+    bert_ps=_old(position_index=128, paragraph_index=16, sentence_index=32),
+    order=_with_objective(
+        SentenceOrderConfig(),
+        ShuffledWindowInputsConfig(
+            window_length=128, max_sentences=2, shuffle_rate=1.0, masking=_MASKING
+        ),
+    ),
+    conpono=_sized(
+        _with_objective(
+            NextWindowConfig(),
+            PairInputsConfig(
+                window_length=64, masking=MaskingConfig(max_predictions=10)
+            ),
+        ),
+        35,
+    ),
+    short=_sized(_run(_LEVELS, 4e-3), _SHORT_ROWS),
+    packed=_run(
+        _LEVELS,
+        4e-3,
+        inputs=PackedWindowInputsConfig(window_length=128, masking=_MASKING),
+    ),
+    reat=_sized(
+        _run(
+            _REAT.model,
+            2e-3,
+            inputs=_REAT.inputs,
+            objectives={"masked_lm": MaskedLMConfig()},
+        ),
+        _REAT.training.batch_size,
+    ),
+    reat_exchange=_sized(
+        _run(_REAT.model, 2e-3, inputs=_REAT.inputs, objectives=_REAT.objectives),
+        _REAT.training.batch_size,
+    ),
 )
 get_config = config_getter(RUNS)
-# Arms whose runs are due at the same time.
-STAGES = (("bert", "segabert", "rotary", "tables"), ("levels", "slm"))
 
 
-def rates(arm: str) -> list[float]:
-    """Returns the learning rates that are tried for an arm, the middle one first."""
-    middle: float = RUNS[arm].optimizer.learning_rate
-    return [middle, middle / 2, middle * 2]
+class Stage(NamedTuple):
+    """Arms whose runs are due at the same time, and the number of rates and seeds."""
+
+    arms: tuple[str, ...]
+    num_rates: int = 3
+    num_seeds: int = 5
+
+
+STAGES = (
+    Stage(("bert", "segabert", "rotary", "tables")),
+    Stage(("levels", "slm")),
+    Stage(("bert_ps", "order", "conpono")),
+    Stage(("short", "packed", "reat", "reat_exchange"), num_rates=1, num_seeds=3),
+)
 
 
 # === Plan ===
@@ -161,16 +234,25 @@ def best_rate(arm: str, known: Known) -> float:
     return min(losses, key=losses.__getitem__)
 
 
+def rates(arm: str, count: int = 3) -> list[float]:
+    """Returns the first `count` learning rates to try, the middle one first."""
+    middle: float = RUNS[arm].optimizer.learning_rate
+    return [middle, middle / 2, middle * 2][:count]
+
+
 def missing(known: Known) -> Iterator[tuple[Run, bool]]:
     """Yields each run that is left, and whether it is only to be measured.
 
     All rates are tried with seed 0. The best is measured, and trained with more seeds.
     """
     for stage in STAGES:
-        tried = {arm: [Run(arm, rate, 0) for rate in rates(arm)] for arm in stage}
+        tried = {
+            arm: [Run(arm, rate, 0) for rate in rates(arm, stage.num_rates)]
+            for arm in stage.arms
+        }
         for runs in tried.values():
             yield from ((run, False) for run in runs if run not in known)
-        for seed in range(_NUM_SEEDS):
+        for seed in range(stage.num_seeds):
             for arm, runs in tried.items():
                 if all(run in known for run in runs):
                     run = Run(arm, best_rate(arm, known), seed)
@@ -193,7 +275,7 @@ def _command(*arguments: str) -> None:
 
 
 def build_records(folder: pathlib.Path) -> None:
-    """Builds the missing records, with windows of 128, 256 and 512 positions."""
+    """Builds the missing records, one folder for each entry of `_WINDOWS`."""
     text, documents = folder / "text", folder / "documents"
     sample_data.write_text(text)
     if not (documents / "manifest.json").exists():
@@ -202,11 +284,11 @@ def build_records(folder: pathlib.Path) -> None:
             *(f"--input={text}", f"--vocab_file={_VOCABULARY}"),
             *(f"--output_dir={documents}", "--num_workers=2"),
         )
-    for length in _LENGTHS:
-        if not (folder / str(length) / "manifest.json").exists():
+    for name, options in _WINDOWS.items():
+        if not (folder / name / "manifest.json").exists():
             _command(
                 *("-m", "seg_tf", "build-windows", f"--documents_dir={documents}"),
-                *(f"--window_length={length}", f"--output_dir={folder / str(length)}"),
+                *(*options, f"--output_dir={folder / name}", "--num_workers=2"),
             )
 
 
@@ -257,7 +339,7 @@ def _work(lock: threading.Lock, taken: set[tuple[Run, bool]]) -> None:
             )
             values = json.loads(output.read_text("utf-8"))
         else:
-            _train(run, records / "128", folder)
+            _train(run, records / _FOLDERS.get(run.arm, "128"), folder)
             values = _losses(folder)
         line = json.dumps(dataclasses.asdict(run) | values)
         with lock, RESULTS.open("a", encoding="utf-8") as file:

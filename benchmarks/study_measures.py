@@ -17,11 +17,16 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
+import benchmarks.study_objectives  # noqa: F401  registers the configs of its classes
 from benchmarks.sample_data import SAMPLE_DATA
 from seg_tf import command_line
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
-from seg_tf.config import RunConfig, build_from
-from seg_tf.data.configs import SentenceInputsConfig
+from seg_tf.config import EncoderConfig, RunConfig, build_from
+from seg_tf.data.configs import (
+    MaskingConfig,
+    SentenceInputsConfig,
+    WindowInputsConfig,
+)
 from seg_tf.finetuning.probing import ProbeRunner, probe_recipe
 from seg_tf.finetuning.trials import Trial
 from seg_tf.inference.masked_lm import SentenceScorer, evaluate_minimal_pairs
@@ -52,22 +57,26 @@ def distances_to_ends(groups: np.ndarray) -> np.ndarray:
     return distances
 
 
-def _batches(config: RunConfig, records_dir: str) -> Iterator[dict[str, np.ndarray]]:
+def _batches(
+    config: RunConfig, length: int, records_dir: pathlib.Path
+) -> Iterator[dict[str, np.ndarray]]:
     """Yields held-out rows in order, whose masks are the same for all models."""
-    inputs = config.inputs
-    if isinstance(inputs, SentenceInputsConfig):
-        inputs = replace(inputs, shuffle_rate=0.0)
+    masking = MaskingConfig(max_predictions=20 * length // 128)
+    inputs: Any = WindowInputsConfig(window_length=length, masking=masking)
+    if isinstance(config.inputs, SentenceInputsConfig):
+        inputs = replace(
+            config.inputs, window_length=length, masking=masking, shuffle_rate=0.0
+        )
     caps = {**dict.fromkeys(WINDOW_INDICES, 2**30), **config.model.index_tables}
     implementation = build_from(
-        inputs, records_dir=records_dir, seed=0, index_tables=caps
+        inputs, records_dir=records_dir / str(length), seed=0, index_tables=caps
     )
-    yield from implementation.validation_dataset(
-        32, _NUM_WINDOWS * 128 // inputs.window_length
-    ).as_numpy_iterator()
+    num_windows = _NUM_WINDOWS * 128 // length
+    yield from implementation.validation_dataset(32, num_windows).as_numpy_iterator()
 
 
 def _losses(
-    pretrained: Pretrained, config: RunConfig, records_dir: str
+    pretrained: Pretrained, length: int, records_dir: pathlib.Path
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Returns each prediction's loss `(N,)` and its distances to the two ends."""
     objective = pretrained.objective(MaskedLM, "a masked language model")
@@ -81,7 +90,7 @@ def _losses(
 
     losses: list[np.ndarray] = []
     distances: dict[str, list[np.ndarray]] = {"sentence": [], "paragraph": []}
-    for batch in _batches(config, records_dir):
+    for batch in _batches(pretrained.config, length, records_dir):
         kept = batch["masked_weights"] > 0
         losses.append(run(batch).numpy()[kept])
         paragraph = batch["paragraph_index"]
@@ -104,23 +113,23 @@ def _measure(run: pathlib.Path, records: pathlib.Path) -> dict[str, Any]:
         "num_weights": pretrained.encoder.count_params(),
         "loss_at": {},
     }
-    has_positions = "position_index" in config.model.index_tables
-    for length in (128,) if has_positions else (128, 256, 512):
-        longer = replace(config, inputs=replace(config.inputs, window_length=length))
-        losses, distances = _losses(pretrained, longer, str(records / str(length)))
-        result["loss_at"][length] = float(losses.mean())
-        if length == 128:
-            result["loss_before_end"] = {
-                end: {
-                    name: float(losses[(low <= places) & (places < high)].mean())
-                    for name, (low, high) in DISTANCES.items()
+    if isinstance(config.model, EncoderConfig):
+        has_positions = "position_index" in config.model.index_tables
+        for length in (128,) if has_positions else (128, 256, 512):
+            losses, distances = _losses(pretrained, length, records)
+            result["loss_at"][length] = float(losses.mean())
+            if length == 128:
+                result["loss_before_end"] = {
+                    end: {
+                        name: float(losses[(low <= places) & (places < high)].mean())
+                        for name, (low, high) in DISTANCES.items()
+                    }
+                    for end, places in distances.items()
                 }
-                for end, places in distances.items()
-            }
-    pairs = blimp.read(SAMPLE_DATA / "blimp", _PAIRS_PER_FILE)
-    grammar = evaluate_minimal_pairs(SentenceScorer(pretrained), pairs)
-    fields = sorted({pair.field for pair in pairs})
-    result["blimp"] = {name: grammar[name] for name in ("accuracy", *fields)}
+        pairs = blimp.read(SAMPLE_DATA / "blimp", _PAIRS_PER_FILE)
+        grammar = evaluate_minimal_pairs(SentenceScorer(pretrained), pairs)
+        fields = sorted({pair.field for pair in pairs})
+        result["blimp"] = {name: grammar[name] for name in ("accuracy", *fields)}
     sets = {name: similarity.read(name, SAMPLE_DATA / "sts") for name in SETS}
     scores, _ = evaluate_similarity(SentenceEncoder(pretrained), sets)
     result["similarity"] = {name: scores[name]["spearman"] for name in SETS}

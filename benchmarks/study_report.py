@@ -147,14 +147,15 @@ def _plot(known: Known) -> matplotlib.figure.Figure:
     )
     for arm in study.RUNS:
         curves = [
-            values["validation_losses"]
+            dict(values["validation_losses"])
             for run, values in known.items()
             if run.arm == arm and run.learning_rate == study.best_rate(arm, known)
         ]
         if curves:
-            means = np.mean([[loss for _, loss in curve] for curve in curves], axis=0)
-            updates = [update for update, _ in curves[0]]
-            axes.plot(updates, means, label=f"{arm} ({len(curves)})")
+            # A run that was made longer has validations at other updates too.
+            updates = sorted(set.intersection(*map(set, curves)))
+            losses = [np.mean([curve[at] for curve in curves]) for at in updates]
+            axes.plot(updates, losses, label=f"{arm} ({len(curves)})")
     axes.legend(title="arm (seeds)")
     axes.grid(alpha=0.3)
     return figure
