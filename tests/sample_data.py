@@ -5,6 +5,8 @@ import pathlib
 
 import pytest
 
+from seg_tf.text.vocabulary import Vocabulary
+
 _REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -15,3 +17,9 @@ def sample_data(*parts: str) -> pathlib.Path:
     if not path.exists():
         pytest.skip(f"sample data not found: {path} (set SEG_TF_DATA)")
     return path
+
+
+def released_vocabulary() -> Vocabulary:
+    """The vocabulary of BERT's uncased models."""
+    path = sample_data("bert_vocab", "bert-base-uncased-vocab.txt")
+    return Vocabulary.from_file(path)

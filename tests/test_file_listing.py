@@ -7,7 +7,7 @@ import pytest
 from seg_tf import file_listing
 
 
-def make(folder, *names):
+def write_files(folder, *names):
     for name in names:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -22,8 +22,8 @@ def listed(input_path, suffixes=()):
 
 
 def test_folder_is_searched_recursively_and_sorted_by_name(tmp_path, monkeypatch):
-    make(tmp_path, "b.txt", "a/z.txt", "a/B.txt", "a.txt", "a/sub/1.txt")
-    make(tmp_path, ".hidden", ".git/config", "sub/.DS_Store")
+    write_files(tmp_path, "b.txt", "a/z.txt", "a/B.txt", "a.txt", "a/sub/1.txt")
+    write_files(tmp_path, ".hidden", ".git/config", "sub/.DS_Store")
     # "." sorts before "/": by whole names, not folder by folder.
     expected = ["a.txt", "a/B.txt", "a/sub/1.txt", "a/z.txt", "b.txt"]
     assert listed(tmp_path) == expected == sorted(expected)
@@ -32,14 +32,16 @@ def test_folder_is_searched_recursively_and_sorted_by_name(tmp_path, monkeypatch
 
 
 def test_suffixes_filter_a_folder_and_see_through_compression(tmp_path):
-    make(tmp_path, "a.json", "b.JSONL", "c.json.gz", "d.jsonl.zst", "e.json.bz2")
-    make(tmp_path, "f.gz", "README", "g.txt", "h.txt.gz", "json")
+    write_files(tmp_path, "a.json", "b.JSONL", "c.json.gz", "d.jsonl.zst", "e.json.bz2")
+    write_files(tmp_path, "f.gz", "README", "g.txt", "h.txt.gz", "json")
     expected = ["a.json", "b.JSONL", "c.json.gz", "d.jsonl.zst", "e.json.bz2", "f.gz"]
     assert listed(tmp_path, (".json", ".jsonl")) == expected
 
 
 def test_glob_matches_files_of_any_suffix_and_folders(tmp_path):
-    make(tmp_path, "AA/wiki_00", "AA/wiki_01", "AB/wiki_00", "C/other", "wiki_09")
+    write_files(
+        tmp_path, "AA/wiki_00", "AA/wiki_01", "AB/wiki_00", "C/other", "wiki_09"
+    )
     expected = ["AA/wiki_00", "AA/wiki_01", "AB/wiki_00"]
     assert listed(f"{tmp_path}/A*") == expected
     assert listed(f"{tmp_path}/*/wiki_0[01]", (".txt",)) == expected
@@ -48,7 +50,7 @@ def test_glob_matches_files_of_any_suffix_and_folders(tmp_path):
 
 
 def test_folder_linked_twice_is_listed_once_under_its_first_name(tmp_path):
-    make(tmp_path, "real/a", "corpus/b")
+    write_files(tmp_path, "real/a", "corpus/b")
     for name in ("z", "y", "x"):
         os.symlink(tmp_path / "real", tmp_path / "corpus" / name)
     assert listed(tmp_path / "corpus") == ["b", "x/a"]
@@ -73,7 +75,7 @@ def test_names_that_are_not_utf8_become_different_texts(tmp_path):
     ],
 )
 def test_unusable_inputs_are_refused(tmp_path, monkeypatch, name, error, message):
-    make(tmp_path, "text/a.txt", "text/.b.md", "locked/a.md")
+    write_files(tmp_path, "text/a.txt", "text/.b.md", "locked/a.md")
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty/a.md").touch()
     (tmp_path / "empty/b.md").touch()

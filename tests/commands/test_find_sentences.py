@@ -1,7 +1,6 @@
 """The command that finds the sentences nearest to a query."""
 
 import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -16,8 +15,7 @@ from tests.inference.tiny_slm import SPLITTER, sentence
 pytestmark = pytest.mark.slow
 
 NUM_SENTENCES = 60
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-DISCOURSE_QUERIES = REPOSITORY / "examples" / "discourse_queries.txt"
+DISCOURSE_QUERIES = command_calls.REPOSITORY / "examples" / "discourse_queries.txt"
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from seg_tf import features
 from seg_tf.config import build_from
 from seg_tf.data.inputs import LaneInputsConfig
 from seg_tf.data.manifest import Manifest
+from tests.data.test_window_inputs import assert_same_rows, joined
 from tests.data_pipelines.builders import SPECIAL_IDS, random_tree, write_word_documents
 
 VOCAB_SIZE = 300
@@ -71,16 +72,6 @@ def batches(dataset, count=None):
     ]
 
 
-def joined(parts):
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def assert_equal(found, expected):
-    assert found.keys() == expected.keys()
-    for name in expected:
-        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
-
-
 def word_at(flat, position):
     """Word and counters at a place of the endless stream, by definition."""
     epoch, place = divmod(position, len(flat))
@@ -111,9 +102,6 @@ def slow_batch(flat, step, num_lanes):
     return batch
 
 
-# --- Stream ---
-
-
 # --- Training ---------------------------------------------------------------------
 
 
@@ -137,7 +125,7 @@ def test_lanes_go_on_over_the_end_of_the_corpus(records_dir, flat, num_lanes):
     num_steps = 2 * length // TARGET_LENGTH + 2
     found = batches(build(records_dir).train_dataset(num_lanes), num_steps)
     for step, batch in enumerate(found):
-        assert_equal(batch, slow_batch(flat["train"], step, num_lanes))
+        assert_same_rows(batch, slow_batch(flat["train"], step, num_lanes))
     assert found[-1]["stream_token"][0, -1] > 2 * length
 
 
@@ -158,7 +146,7 @@ def test_ranks_share_the_lanes(records_dir, flat, num_ranks, micro_batch_size):
         for rank in range(num_ranks)
     ]
     for step, parts in enumerate(zip(*of_ranks, strict=True)):
-        assert_equal(joined(parts), slow_batch(flat["train"], step, lanes))
+        assert_same_rows(joined(parts), slow_batch(flat["train"], step, lanes))
     if micro_batch_size:
         sizes = {len(parts[0]["lane"]) for parts in of_ranks}
         assert len(sizes) == 2
@@ -168,7 +156,7 @@ def test_ranks_share_the_lanes(records_dir, flat, num_ranks, micro_batch_size):
 def test_a_resumed_run_reads_on(records_dir, flat, steps_before):
     resumed = build(records_dir).train_dataset(4, first_sample=4 * steps_before)
     for step, batch in enumerate(batches(resumed, 3), start=steps_before):
-        assert_equal(batch, slow_batch(flat["train"], step, 4))
+        assert_same_rows(batch, slow_batch(flat["train"], step, 4))
 
 
 def test_counters_beyond_int32_keep_their_differences(records_dir, flat):
@@ -199,18 +187,6 @@ def test_too_few_words_for_the_lanes_are_refused(records_dir, flat):
 # --- Validation -------------------------------------------------------------------
 
 
-def of_ranks(inputs, batch_size, num_ranks, max_samples=None):
-    """The batches that each rank gets."""
-    return [
-        batches(
-            inputs.validation_dataset(
-                batch_size, max_samples, rank=rank, num_ranks=num_ranks
-            )
-        )
-        for rank in range(num_ranks)
-    ]
-
-
 @pytest.mark.parametrize("validation_lanes", [1, 3, 10])
 @pytest.mark.parametrize(
     ("batch_size", "num_ranks"), [(1, 1), (4, 1), (30, 1), (4, 2), (6, 3), (30, 3)]
@@ -220,7 +196,10 @@ def test_every_held_out_target_is_predicted_once(
 ):
     flat = flat["validation"]
     inputs = build(records_dir, validation_lanes)
-    by_rank = of_ranks(inputs, batch_size, num_ranks)
+    by_rank = [
+        batches(inputs.validation_dataset(batch_size, rank=rank, num_ranks=num_ranks))
+        for rank in range(num_ranks)
+    ]
     assert len({len(parts) for parts in by_rank}) == 1
     everything = list(itertools.chain(*by_rank))
     for batch in everything:

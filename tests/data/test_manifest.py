@@ -12,23 +12,23 @@ from hypothesis import strategies
 from seg_tf.data import record_schema, shards
 from seg_tf.data.manifest import FILE_NAME, Manifest
 from seg_tf.data.record_schema import SENTENCES, WINDOWS
-from tests.data_pipelines import builders
 from tests.data_pipelines.builders import random_tree, read_split, write_windows
-
-WINDOW_LENGTH = 16
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Two train shards and a validation shard of windows."""
+    """Three train shards of windows, one of them empty, and a validation shard."""
     folder = tmp_path_factory.mktemp("windows")
     generator = np.random.default_rng(0)
-    trees = [builders.random_tree(generator, 40, 50) for _ in range(6)]
-    builders.write_windows(
+
+    def documents(count):
+        return [random_tree(generator, 90, 99) for _ in range(count)]
+
+    write_windows(
         folder,
-        {"train": [trees[:2], trees[2:4]], "validation": [trees[4:]]},
-        window_length=WINDOW_LENGTH,
-        vocab_size=50,
+        {"train": [documents(5), [], documents(3)], "validation": [documents(2)]},
+        window_length=32,
+        vocab_size=99,
     )
     return folder
 
@@ -69,7 +69,7 @@ def put(*path_and_value):
         (put("splits", "train", 1, "file", "../x"), r"a name. Received: '\.\./x'"),
         (put("splits", "train", 0, "records", -1), "counts of `splits` must be at"),
         (put("splits", "train", 0, "records", 1.0), "records` must be int.*=1.0"),
-        (put("vocabulary", "special_ids", "mask", 50), "must be ids of the vocabulary"),
+        (put("vocabulary", "special_ids", "mask", 99), "must be ids of the vocabulary"),
         (put("vocabulary", "lower_case", None), "lower_case` must be bool"),
         (put("window_length", None), "windows with a `window_length`"),
         (put("number_widths", "token_ids", "int8"), "must be uint16 or uint32"),
@@ -116,27 +116,8 @@ def test_every_damage_of_offsets_names_them(tmp_path_factory, data):
         list(map(shards.RecordReader([path]).__getitem__, range(3)))
 
 
-KINDS = pytest.mark.parametrize("kind", [WINDOWS, SENTENCES])
-
-
-@pytest.fixture
-def built(tmp_path):
-    generator = np.random.default_rng(0)
-
-    def documents(count):
-        return [random_tree(generator, 90, 500) for _ in range(count)]
-
-    manifest = write_windows(
-        tmp_path,
-        {"train": [documents(5), [], documents(3)], "validation": []},
-        window_length=32,
-        vocab_size=500,
-    )
-    return manifest, tmp_path
-
-
-def test_lengths_are_those_of_the_records_in_their_order(built):
-    manifest, folder = built
+def test_lengths_are_those_of_the_records_in_their_order(folder):
+    manifest = Manifest.load(folder)
     trees = read_split(folder, "train")
     expected = [len(tree.token_ids) for tree in trees]
     assert WINDOWS.read(manifest.splits["train"], folder).tolist() == expected
@@ -151,11 +132,11 @@ def test_lengths_are_those_of_the_records_in_their_order(built):
     assert pieces.dtype == counts.dtype == np.int32
 
 
-@KINDS
+@pytest.mark.parametrize("kind", [WINDOWS, SENTENCES])
 @pytest.mark.parametrize("damage", ["shorter", "other"])
-def test_lengths_that_contradict_the_manifest_are_refused(built, kind, damage):
-    manifest, folder = built
-    path = folder / "train-00000.tfrecord"
+def test_lengths_that_contradict_the_manifest_are_refused(damaged, kind, damage):
+    manifest = Manifest.load(damaged)
+    path = damaged / "train-00000.tfrecord"
     lengths = kind.read_shard(path).copy()
     if damage == "other":
         lengths[2] += 1
@@ -165,12 +146,12 @@ def test_lengths_that_contradict_the_manifest_are_refused(built, kind, damage):
     with pytest.raises(
         ValueError, match=rf"train-00000\{kind.suffix}: expected .* found"
     ):
-        kind.read(manifest.splits["train"], folder)
+        kind.read(manifest.splits["train"], damaged)
 
 
-def test_sentences_over_the_end_of_a_window_are_refused(built):
-    manifest, folder = built
-    path = folder / "train-00002.tfrecord"
+def test_sentences_over_the_end_of_a_window_are_refused(damaged):
+    manifest = Manifest.load(damaged)
+    path = damaged / "train-00002.tfrecord"
     lengths = SENTENCES.read_shard(path)
     # As many, and of the same sum.
     assert len(set(lengths)) > 2
@@ -178,4 +159,4 @@ def test_sentences_over_the_end_of_a_window_are_refused(built):
     with pytest.raises(
         ValueError, match=r"train-00002\.sentence_lengths: expected every window"
     ):
-        record_schema.read_sentence_lengths(manifest.splits["train"], folder)
+        record_schema.read_sentence_lengths(manifest.splits["train"], damaged)

@@ -59,6 +59,10 @@ def build(records_dir, seed=0, tables=TABLES, max_predictions=6, **overrides):
     )
 
 
+def joined(parts):
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
 def take(dataset, count):
     """The first `count` rows of a dataset, as one dict of arrays."""
     parts = []
@@ -68,10 +72,7 @@ def take(dataset, count):
         rows += len(parts[-1]["token_ids"])
         if rows >= count:
             break
-    return {
-        name: np.concatenate([part[name] for part in parts])[:count]
-        for name in parts[0]
-    }
+    return {name: values[:count] for name, values in joined(parts).items()}
 
 
 def take_by_ranks(inputs, batch_size, num_ranks, num_batches):
@@ -83,7 +84,7 @@ def take_by_ranks(inputs, batch_size, num_ranks, num_batches):
     parts = []
     for batches in itertools.islice(zip(*datasets, strict=True), num_batches):
         parts.extend({k: v.numpy() for k, v in batch.items()} for batch in batches)
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return joined(parts)
 
 
 def assert_same_rows(found, expected):

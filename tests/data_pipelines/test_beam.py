@@ -7,10 +7,7 @@ import shutil
 import pytest
 
 from data_pipelines import BuildError
-from data_pipelines.builds import (
-    beam_engine,
-    sharded_build,
-)
+from data_pipelines.builds import beam_engine, sharded_build
 from data_pipelines.builds.documents import build_documents
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.makers import FingerprintMaker
@@ -74,9 +71,6 @@ def built(corpus, tmp_path_factory):
     output_dir = tmp_path_factory.mktemp("built_locally")
     build(corpus, output_dir, LocalEngine())
     return output_dir
-
-
-# --- The plan -------------------------------------------------------------------
 
 
 # --- Builds ---------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Faults of records are found, and records are shown."""
 
 import os
-import pathlib
 import re
 import shutil
 
@@ -10,12 +9,11 @@ import pytest
 from data_pipelines import check_records, inspect_records
 from seg_tf.data import examples
 from seg_tf.data.manifest import Manifest
+from tests.command_calls import REPOSITORY
 from tests.data_pipelines.builders import read_split
 from tests.data_pipelines.small_corpus import copy_of
 
 pytestmark = pytest.mark.slow
-
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 
 def test_sound_records_have_no_fault(built, cut_built):

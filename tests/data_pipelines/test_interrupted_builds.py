@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -25,8 +24,6 @@ from tests.data_pipelines.small_corpus import (
 
 pytestmark = pytest.mark.slow
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-
 
 @pytest.mark.parametrize("fail_after", [0, 1, 4])
 def test_bytes_are_the_same_after_an_interrupted_build(
@@ -46,7 +43,7 @@ def test_a_killed_build_goes_on_to_the_same_bytes(corpus, built, tmp_path, numbe
     with open(tmp_path / "errors.txt", "w+") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "seg_tf", *arguments],
-            cwd=REPOSITORY,
+            cwd=command_calls.REPOSITORY,
             stderr=errors,
             start_new_session=True,
         )
@@ -92,13 +89,6 @@ def processes_of_session(session):
     return found
 
 
-def test_a_dead_worker_is_reported_and_the_build_goes_on(corpus, built, tmp_path):
-    with pytest.raises(BuildError, match="a worker process died"):
-        build_with_deadly_worker(corpus, tmp_path)
-    build(corpus, tmp_path)
-    assert contents(tmp_path) == contents(built)
-
-
 class DeadlyMaker:
     """Kills its process."""
 
@@ -109,10 +99,15 @@ class DeadlyMaker:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def build_with_deadly_worker(corpus, output_dir):
-    with pytest.MonkeyPatch.context() as patch:
+def test_a_dead_worker_is_reported_and_the_build_goes_on(
+    corpus, built, tmp_path, monkeypatch
+):
+    with monkeypatch.context() as patch:
         patch.setattr(makers, "SliceMaker", DeadlyMaker)
-        build(corpus, output_dir, num_workers=2)
+        with pytest.raises(BuildError, match="a worker process died"):
+            build(corpus, tmp_path, num_workers=2)
+    build(corpus, tmp_path)
+    assert contents(tmp_path) == contents(built)
 
 
 def test_a_full_disk_is_reported_and_the_build_goes_on(corpus, built, tmp_path):

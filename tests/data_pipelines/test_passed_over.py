@@ -10,19 +10,13 @@ from data_pipelines.builds.windows import WindowOptions, build_windows
 from data_pipelines.readers import get_reader
 from data_pipelines.readers.base import describe_passed_over, passed_over_summary
 from tests.data_pipelines import small_corpus
-
-
-def write(folder, *names):
-    for name in names:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("A sentence.\n")
+from tests.test_file_listing import write_files
 
 
 @pytest.fixture
 def text(tmp_path):
     folder = tmp_path / "text"
-    write(folder, "a.txt", "c", "sub/e.md")
+    write_files(folder, "a.txt", "c", "sub/e.md")
     return folder
 
 
@@ -43,7 +37,7 @@ def test_builds_manifests_and_reports_name_them(tmp_path, text, caplog):
     assert "(c, sub/e.md)" in (tmp_path / "page.html").read_text()
 
     # With two inputs, names begin with the split.
-    write(tmp_path / "validation", "b.txt", "d")
+    write_files(tmp_path / "validation", "b.txt", "d")
     options = small_corpus.options_of(
         text,
         vocabulary,
@@ -62,7 +56,7 @@ def passed_over_by(format, input_path):
 
 
 def test_each_reason_has_its_names(text, memory):
-    write(text, ".DS_Store", ".git/config", ".git/objects/ab", "sub/.old.txt")
+    write_files(text, ".DS_Store", ".git/config", ".git/objects/ab", "sub/.old.txt")
     os.symlink(text / "nowhere", text / "gone.txt")
     assert passed_over_by("plain_text", text) == {
         "hidden": [".DS_Store", "sub/.old.txt"],
@@ -79,9 +73,9 @@ def test_each_reason_has_its_names(text, memory):
     }
     (text / "code").mkdir()
     (text / "code/__init__.py").touch()
-    write(text / "code", "code.py")
+    write_files(text / "code", "code.py")
     assert passed_over_by("python_docs", text / "code") == {}
-    write(text / "dumps", "wiki.xml", "wiki1.xml-p1p42-short.bz2", "index.txt")
+    write_files(text / "dumps", "wiki.xml", "wiki1.xml-p1p42-short.bz2", "index.txt")
     assert passed_over_by("mediawiki", text / "dumps") == {"other_name": ["index.txt"]}
     passed_over = {"other_name": [f"{n}.md" for n in range(1007)], "hidden": [".x"]}
     assert passed_over_summary(describe_passed_over(passed_over)) == (

@@ -6,11 +6,11 @@ import pytest
 
 from data_pipelines import readers
 from data_pipelines.build_vocab import VocabularyOptions, build_vocabulary
-from data_pipelines.builds.documents import DocumentOptions, build_documents
+from data_pipelines.builds.documents import build_documents
 from data_pipelines.builds.makers import SliceMaker
 from data_pipelines.readers import streams
 from tests.data_pipelines.failing_files import FailingFileSystem
-from tests.data_pipelines.small_corpus import contents
+from tests.data_pipelines.small_corpus import contents, options_of, write_vocabulary
 
 TEXTS = [
     f"The mill number {number} turns. It is old.\nMiller {number % 7} works there."
@@ -22,10 +22,7 @@ WORDS = VocabularyOptions(tokenizer="words", min_count=2)
 
 @pytest.fixture
 def vocab_file(tmp_path):
-    path = tmp_path / "vocab.txt"
-    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-    path.write_text("\n".join((*special, *PIECES)) + "\n")
-    return path
+    return write_vocabulary(tmp_path, *PIECES, letters="")
 
 
 def write_json_lines(path):
@@ -33,12 +30,7 @@ def write_json_lines(path):
 
 
 def build(folder, input_path, vocab_file, **options):
-    options = DocumentOptions(
-        input=str(input_path),
-        vocab_file=str(vocab_file),
-        slice_megabytes=0.005,
-        **options,
-    )
+    options = options_of(input_path, vocab_file, slice_megabytes=0.005, **options)
     return build_documents(options, folder)
 
 
@@ -49,8 +41,7 @@ def test_a_build_resumes_after_a_lost_connection(
     write_json_lines(path)
     failing.pipe("/c.jsonl", path.read_bytes())
     assert path.stat().st_size > 20_000
-    settings = {"vocab_file": vocab_file, "format": "json_lines"}
-    build(tmp_path / "whole", path, **settings)
+    build(tmp_path / "whole", path, vocab_file)
     make, resumed = SliceMaker.make, tmp_path / "resumed"
 
     def make_and_lose_connection(*arguments):
@@ -59,13 +50,13 @@ def test_a_build_resumes_after_a_lost_connection(
 
     monkeypatch.setattr(SliceMaker, "make", make_and_lose_connection)
     with pytest.raises(streams.UnreachableError, match=r"c\.jsonl.*no answer"):
-        build(resumed, url, **settings)
+        build(resumed, url, vocab_file)
     assert not (resumed / "manifest.json").exists()
     finished = {path: path.stat().st_mtime_ns for path in resumed.glob("*.tfrecord")}
     assert finished
     monkeypatch.setattr(SliceMaker, "make", make)
     monkeypatch.setattr(FailingFileSystem, "error", None)
-    build(resumed, url, **settings)
+    build(resumed, url, vocab_file)
     assert contents(resumed) == contents(tmp_path / "whole")
     assert all(path.stat().st_mtime_ns == time for path, time in finished.items())
 
@@ -78,7 +69,7 @@ def test_several_inputs_are_read_in_sequence(tmp_path, vocab_file):
         (tmp_path / name).mkdir()
         write_json_lines(tmp_path / name / "a.jsonl")
         write_json_lines(together / f"{number}.jsonl")
-    options = {"format": "json_lines", "validation_fraction": 0.02}
+    options = {"validation_fraction": 0.02}
     whole = build(tmp_path / "whole", together, vocab_file, **options)
     several = f"{tmp_path}/wiki, {tmp_path}/books*"
     manifest = build(tmp_path / "several", several, vocab_file, **options)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from data_pipelines import BuildError, check_records
-from data_pipelines.builds.documents import DocumentOptions, build_documents
+from data_pipelines.builds.documents import build_documents
 from data_pipelines.builds.makers import SliceMaker
 from seg_tf import files
 from seg_tf.data import examples
@@ -58,14 +58,11 @@ def corpus(texts, tmp_path_factory):
 
 def options(corpus, **overrides):
     settings = {
-        "format": "json_lines",
-        "input": str(corpus / "train"),
         "validation_input": str(corpus / "validation"),
-        "vocab_file": str(corpus / "words.txt"),
         "tokenizer": "whitespace",
-        "slice_megabytes": 0.001,
+        **overrides,
     }
-    return DocumentOptions(**{**settings, **overrides})
+    return small_corpus.options_of(corpus / "train", corpus / "words.txt", **settings)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,6 @@ from seg_tf.finetuning.spans import AnswerRanker
 from seg_tf.layouts.spans import NO_SCORE
 from seg_tf.preprocessing import SpanPreprocessor, window_sizes
 from seg_tf.tasks.squad import Passage, Question, SquadFile
-from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
 from tests import command_calls
 from tests.finetuning import tiny_models
@@ -23,7 +22,6 @@ from tests.finetuning import tiny_models
 pytestmark = pytest.mark.slow
 REWRITE_GRAPHS = True  # as where models are served
 
-SPLITTER = SentenceSplitter()
 # Small, so that most contexts are read in several windows.
 SIZES = {"max_length": 30, "stride": 7, "max_question_pieces": 6}
 MAX_ANSWER_PIECES = 5

@@ -14,11 +14,10 @@ from seg_tf.finetuning.trials import TrainingDiverged
 from seg_tf.preprocessing import window_sizes
 from seg_tf.tasks import squad
 from seg_tf.tasks.squad import Answer, Candidate, Passage, Question, SquadFile
-from seg_tf.text.vocabulary import Vocabulary
 from tests.finetuning.tiny_models import MAX_SENTENCES, tiny
 from tests.finetuning.tiny_squad import random_context
 from tests.inference.tiny_slm import VOCABULARY, WORDS
-from tests.sample_data import sample_data
+from tests.sample_data import released_vocabulary, sample_data
 
 pytestmark = pytest.mark.slow
 EAGER = True
@@ -268,9 +267,8 @@ def gold_logits(examples, order):
 
 @pytest.mark.usefixtures("traced")
 def test_pointing_at_the_gold_answers_scores_best():
-    path = sample_data("bert_vocab", "bert-base-uncased-vocab.txt")
     pretrained = dataclasses.replace(
-        with_rows_of("segabert", 384), vocabulary=Vocabulary.from_file(path)
+        with_rows_of("segabert", 384), vocabulary=released_vocabulary()
     )
     data = squad.read(sample_data("squad", "dev-v2.0.reconstructed.json"))
     examples = SpanExamples(pretrained, data)

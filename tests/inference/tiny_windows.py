@@ -6,7 +6,6 @@ from tests.inference import tiny_slm
 
 WINDOW_LENGTH = 24
 BERT = {"position_index": WINDOW_LENGTH}
-BERT_WITH_PS = {**BERT, "paragraph_index": 3, "sentence_index": 2}
 SEGABERT = {"paragraph_index": 3, "sentence_index": 2, "token_index": 4}
 
 

@@ -128,18 +128,8 @@ def test_a_context_without_a_piece_has_an_empty_window():
 
 def test_bounds_and_best_windows_are_those_of_berts_code():
     official = official_models.squad_library()
+    tokenizer = official_models.WordTokenizer()
     words = [letter * 2 for letter in LETTERS]
-    vocabulary = {word: at for at, word in enumerate(["[CLS]", "[SEP]", *words])}
-
-    class Tokenizer:
-        """One piece a word."""
-
-        def tokenize(self, text):
-            return text.split()
-
-        def convert_tokens_to_ids(self, tokens):
-            return [vocabulary[token] for token in tokens]
-
     draw = random.Random(2)
     for _ in range(30):
         num_words, first = draw.randint(1, 90), draw.randint(0, 89)
@@ -158,7 +148,7 @@ def test_bounds_and_best_windows_are_those_of_berts_code():
         length, stride = draw.randint(14, 40), draw.randint(1, 20)
         features = []
         official.convert_examples_to_features(
-            [example], Tokenizer(), length, stride, 8, True, features.append
+            [example], tokenizer, length, stride, 8, True, features.append
         )
         sizes = WindowSizes(max_length=length, stride=stride, max_question_pieces=8)
         num_question_pieces = min(len(question), 8)

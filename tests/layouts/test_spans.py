@@ -142,16 +142,7 @@ def test_answers_are_the_best_of_all_spans(num_best, max_answer_pieces):
 
 def test_answers_are_those_of_berts_code():
     official = official_models.squad_library()
-
-    class Tokenizer:
-        """One piece a word."""
-
-        def tokenize(self, text):
-            return text.split()
-
-        def convert_tokens_to_ids(self, tokens):
-            return [0 for _ in tokens]
-
+    tokenizer = official_models.WordTokenizer()
     draw = random.Random(4)
     asked = Asked.about(*(random_context(draw, draw.randint(1, 45)) for _ in range(25)))
     examples = [
@@ -177,7 +168,7 @@ def test_answers_are_those_of_berts_code():
             features.append(feature)
 
     official.convert_examples_to_features(
-        examples, Tokenizer(), 20, 7, 3, False, keep, batch_size=1
+        examples, tokenizer, 20, 7, 3, False, keep, batch_size=1
     )
     assert [one.tokens[4:-1] for one in features] == [
         asked.text_of(question, begin, stop - 1).split()

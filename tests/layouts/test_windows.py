@@ -54,10 +54,7 @@ def graph_rows(trees, row_length, caps):
     """Rows of documents, as pretraining lays them out."""
 
     def padded(lists):
-        longest = max(map(len, lists))
-        return tf.constant(
-            [list(row) + [0] * (longest - len(row)) for row in lists], tf.int32
-        )
+        return tf.ragged.constant(lists, tf.int32).to_tensor()
 
     @tf.function
     def lay_out(**tensors):

@@ -16,7 +16,7 @@ from seg_tf.text.tree import TreeBuilder
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from tests.finetuning import tiny_models
-from tests.sample_data import sample_data
+from tests.sample_data import released_vocabulary, sample_data
 
 TOKENS = ["the", "rhine", "is", "long", "it", "19", "##50", "km", "cafe", ".", "?", ","]
 VOCABULARY = Vocabulary([*SPECIAL_TOKENS, *TOKENS])
@@ -30,12 +30,6 @@ def with_vocabulary(vocabulary):
 def encoder_of(vocabulary, **sizes):
     pretrained = with_vocabulary(vocabulary)
     return SpanPreprocessor(pretrained, window_sizes(pretrained, **sizes))
-
-
-def real_vocabulary():
-    return Vocabulary.from_file(
-        sample_data("bert_vocab", "bert-base-uncased-vocab.txt")
-    )
 
 
 def span_of(contexts, answer, number=0):
@@ -149,7 +143,7 @@ def test_contexts_are_the_trees_of_records(real):
     """Made here as the records of pretraining are, without offsets."""
     vocabulary, texts, num_paragraphs = VOCABULARY, odd_texts(), 3
     if real:
-        vocabulary = real_vocabulary()
+        vocabulary = released_vocabulary()
         data = squad.read(sample_data("squad", "dev-v2.0.reconstructed.json"))
         texts = [passage.context for passage in data.passages]
         texts = texts[::5] + [text for text in texts if "\n" in text]

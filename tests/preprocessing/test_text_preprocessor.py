@@ -13,16 +13,12 @@ from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.finetuning import TextClassifier
 from seg_tf.inference import attention
 from seg_tf.inference.attention import window_capacity
-from seg_tf.preprocessing import (
-    DocumentPreprocessor,
-    TextPreprocessor,
-)
-from seg_tf.text.graph.punkt import GraphSentenceSplitter
+from seg_tf.preprocessing import DocumentPreprocessor, TextPreprocessor
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.vocabulary import Vocabulary
 from tests.finetuning import tiny_models
 from tests.finetuning.tiny_models import text_batches
-from tests.sample_data import sample_data
+from tests.sample_data import released_vocabulary, sample_data
 
 pytestmark = pytest.mark.slow
 
@@ -42,11 +38,6 @@ EMPTY = ["", " \n\u200b\n"]
 def rows_of(kind):
     """So small that most documents are cut."""
     return DocumentPreprocessor(tiny_models.tiny(kind, num_token_types=2))
-
-
-@functools.cache
-def splitter():
-    return GraphSentenceSplitter(SPLITTER.parameters)
 
 
 @pytest.mark.parametrize("kind", ["bert_ps", "segabert_slm", "modern"])
@@ -135,11 +126,8 @@ def test_real_pairs_are_the_offline_ones_inside_a_pipeline(kind):
     folder = sample_data("glue", "MRPC").parent
     pairs = [one.texts for one in tasks.read("glue/mrpc", folder, "dev")][:150]
     pairs += list(itertools.pairwise([*DOCUMENTS, *EMPTY]))
-    vocabulary = Vocabulary.from_file(
-        sample_data("bert_vocab", "bert-base-uncased-vocab.txt")
-    )
     # `[SENT]` takes the place of an unused token.
-    tokens = list(vocabulary.tokens)
+    tokens = list(released_vocabulary().tokens)
     tokens[1] = "[SENT]"
     pretrained = dataclasses.replace(
         tiny_models.tiny(kind), vocabulary=Vocabulary(tokens)

@@ -52,9 +52,7 @@ def slow_spearman(labels, predictions):
 def draw(kind, seed):
     generator = np.random.default_rng(seed)
     if kind == "labels":
-        return generator.integers(0, 2, 50).tolist(), generator.integers(
-            0, 2, 50
-        ).tolist()
+        return generator.integers(0, 2, (2, 50)).tolist()
     # Rounded, so that there are ties.
     labels = np.round(generator.uniform(0, 5, 50), 1)
     return labels.tolist(), np.round(labels + generator.normal(0, 1, 50), 1).tolist()

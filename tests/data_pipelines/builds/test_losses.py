@@ -80,15 +80,10 @@ def corpus(tmp_path_factory):
     return folder
 
 
-def build(corpus, output_dir, **overrides):
+def build(corpus, output_dir, num_workers=1, engine=None, **overrides):
     text, vocabulary = corpus / "text", corpus / "vocab.txt"
-    arguments = {
-        name: overrides.pop(name)
-        for name in ("num_workers", "engine")
-        if name in overrides
-    }
     options = small_corpus.options_of(text, vocabulary, **overrides)
-    return build_documents(options, output_dir, **arguments)
+    return build_documents(options, output_dir, num_workers=num_workers, engine=engine)
 
 
 @pytest.fixture(scope="module")

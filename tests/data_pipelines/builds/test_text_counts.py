@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from data_pipelines import report
-from data_pipelines.builds.documents import DocumentOptions, build_documents, summary
+from data_pipelines.builds.documents import build_documents, summary
 from data_pipelines.builds.text_counts import LONG_SENTENCE, TextCounter
 from seg_tf import files
 from seg_tf.data.manifest import TEXT_COUNTS
 from seg_tf.text.tree import DocumentTree
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, WordVocabulary
+from tests.data_pipelines import small_corpus
 
 PIECES = Vocabulary([*SPECIAL_TOKENS, "play", "##ing", "##s", "on", "."])
 UNKNOWN, PLAY, ING, ON = 1, 5, 6, 8
@@ -56,20 +57,12 @@ def test_counts_of_trees(vocabulary, documents, expected):
 @pytest.fixture
 def build(tmp_path):
     """Builds given paragraphs, with a vocabulary of Latin letters."""
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    latin = [*SPECIAL_TOKENS, ".", *letters, *(f"##{letter}" for letter in letters)]
 
-    def build_paragraphs(*paragraphs, tokens=latin, **overrides):
-        text, vocabulary = tmp_path / "text.jsonl", tmp_path / "vocab.txt"
+    def build_paragraphs(*paragraphs):
+        text = tmp_path / "text.jsonl"
         text.write_text(json.dumps({"text": "\n".join(paragraphs)}) + "\n")
-        vocabulary.write_text("".join(f"{token}\n" for token in tokens), "utf-8")
-        options = DocumentOptions(
-            format="json_lines",
-            input=str(text),
-            vocab_file=str(vocabulary),
-            validation_fraction=0.0,
-            **overrides,
-        )
+        vocabulary = small_corpus.write_vocabulary(tmp_path)
+        options = small_corpus.options_of(text, vocabulary, validation_fraction=0.0)
         return build_documents(options, tmp_path / "out")
 
     return build_paragraphs

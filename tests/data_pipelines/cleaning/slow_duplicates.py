@@ -8,26 +8,21 @@ from datasketch import MinHash, MinHashLSH
 from data_pipelines.cleaning import duplicates
 
 
-def words_of(lines):
-    return unicodedata.normalize("NFKC", "\n".join(lines)).casefold().split()
+def words_of(text):
+    return unicodedata.normalize("NFKC", text).casefold().split()
 
 
-def runs_of(lines):
-    words = words_of(lines)
+def runs_of(text):
+    words = words_of(text)
     if len(words) <= 5:
         return {tuple(words)}
     return {tuple(words[i : i + 5]) for i in range(len(words) - 4)}
 
 
-def slow_min_hash(lines):
-    return _slow_min_hash("\n".join(lines))
-
-
 @functools.cache
-def _slow_min_hash(text):
-    lines = text.split("\n")
+def slow_min_hash(text):
     found = MinHash(duplicates.NUM_PERMUTATIONS, seed=1, scheme="affine32")
-    for run in sorted(runs_of(lines)):
+    for run in sorted(runs_of(text)):
         found.update(" ".join(run).encode())
     return found
 
@@ -39,16 +34,17 @@ def slow_duplicates(documents, threshold=None):
         documents: `{number: lines}`.
         threshold: of near duplicates; None looks for exact ones alone.
     """
+    texts = {number: "\n".join(lines) for number, lines in documents.items()}
     if threshold is None:
         found = {}
-        for number, lines in documents.items():
+        for number, text in texts.items():
             found[number] = next(
                 other
-                for other, other_lines in documents.items()
-                if words_of(other_lines) == words_of(lines)
+                for other, other_text in texts.items()
+                if words_of(other_text) == words_of(text)
             )
         return {number: other for number, other in found.items() if number != other}
-    hashes = {number: slow_min_hash(lines) for number, lines in documents.items()}
+    hashes = {number: slow_min_hash(text) for number, text in texts.items()}
     index = MinHashLSH(
         threshold, duplicates.NUM_PERMUTATIONS, weights=duplicates._WEIGHTS
     )

@@ -53,21 +53,18 @@ def document(*lines):
     return Document(lines, "file", "line 1")
 
 
-def everything_on(language_module):
-    return CleaningOptions(
+@pytest.fixture(scope="module")
+def built(corpus, tmp_path_factory, language_module):
+    """A build with every step, that no test changes."""
+    folder = tmp_path_factory.mktemp("built") / "records"
+    options = CleaningOptions(
         min_line_words=4,
         min_document_words=20,
         language="en,de",
         language_function=f"{language_module}:by_accents",
         duplicates="near",
     )
-
-
-@pytest.fixture(scope="module")
-def built(corpus, tmp_path_factory, language_module):
-    """A build that no test changes."""
-    folder = tmp_path_factory.mktemp("built") / "records"
-    corpora.build(corpus[0], folder, everything_on(language_module))
+    corpora.build(corpus[0], folder, options)
     return folder
 
 

@@ -131,9 +131,6 @@ def test_what_no_encoding_explains_ends_the_file(tmp_path):
     assert last.location.startswith("offset ")
 
 
-MEBIBYTE = 1 << 20
-
-
 @pytest.mark.parametrize(
     ("format", "text", "read"),
     [

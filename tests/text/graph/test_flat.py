@@ -3,10 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from seg_tf.text.graph.flat import (
-    FlatTexts,
-    count_off,
-)
+from seg_tf.text.graph.flat import FlatTexts, count_off
 
 
 def test_one_long_run_does_not_make_others_long():
