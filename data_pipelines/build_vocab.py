@@ -221,8 +221,7 @@ def main(_: Sequence[str]) -> None:
         command_flags.options_from_flags(VocabularyOptions),
         command_flags.reader_options(),
     )
-    with files.written_aside(output) as aside:
-        aside.write_bytes(vocabulary.to_bytes())
+    files.write_bytes(output, vocabulary.to_bytes())
     print(
         f"{vocabulary.size:,} tokens in {output} (sha256 {vocabulary.checksum[:12]}…)"
     )

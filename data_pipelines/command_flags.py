@@ -57,7 +57,6 @@ def reader_options() -> dict[str, str]:
 
 
 def define_tokenizer_flag() -> None:
-    """Defines `--tokenizer`."""
     kinds = " ".join(f"{name}: {line}" for name, line in encoding.TOKENIZERS.items())
     flags.DEFINE_enum(
         "tokenizer",
@@ -68,7 +67,6 @@ def define_tokenizer_flag() -> None:
 
 
 def define_records_flag() -> None:
-    """Defines `--records_dir`."""
     flags.DEFINE_string(
         "records_dir", None, "Folder with manifest.json.", required=True
     )

@@ -21,8 +21,6 @@ line. A folder of such files can combine corpora of different formats.
 
 import collections
 import itertools
-import json
-import pathlib
 import random
 from collections.abc import Iterator, Sequence
 
@@ -84,16 +82,6 @@ def _print_sample(documents: Iterator[readers.Document]) -> None:
         print()
 
 
-def _write(path: pathlib.Path, documents: Iterator[readers.Document]) -> None:
-    with (
-        files.written_aside(path) as aside,
-        open(aside, "w", encoding="utf-8", newline="\n") as file,
-    ):
-        for document in documents:
-            record = {"title": document.title, "text": "\n".join(document.paragraphs)}
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
-
-
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     output = None
@@ -126,7 +114,11 @@ def main(_: Sequence[str]) -> None:
         if output is None:
             _print_sample(documents())
         else:
-            _write(output, documents())
+            records = (
+                {"title": document.title, "text": "\n".join(document.paragraphs)}
+                for document in documents()
+            )
+            files.write_json_lines(output, records)
     read = ", ".join(f"{value:,} {name}" for name, value in counts.items())
     part = "" if is_whole else " up to here (--sample_seed: all)"
     print(f"{len(sources):,} files. Read{part}: {read}.")

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
+from data_pipelines import command_flags
 from data_pipelines.builds import text_counts
 from data_pipelines.builds.sharded_build import REPORT_FILE
 from data_pipelines.builds.windows import WindowOptions, cut_windows
@@ -306,9 +307,7 @@ def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
 
 
 def define_flags() -> None:
-    flags.DEFINE_string(
-        "records_dir", None, "Folder with manifest.json.", required=True
-    )
+    command_flags.define_records_flag()
     flags.DEFINE_string(
         "documents_dir",
         None,

@@ -11,7 +11,7 @@ import pathlib
 import shutil
 import stat
 import uuid
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 # Prefix of the names of unfinished files and of files to be removed.
@@ -247,13 +247,24 @@ def _held(lock: int, kind: int, refusal: Exception | None) -> Iterator[None]:
         fcntl.flock(lock, fcntl.LOCK_UN)
 
 
-def write_text(path: pathlib.Path, text: str) -> None:
+def write_bytes(path: pathlib.Path, content: bytes) -> None:
     with written_aside(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
+        unfinished.write_bytes(content)
+
+
+def write_text(path: pathlib.Path, text: str) -> None:
+    write_bytes(path, text.encode())
 
 
 def write_json(path: pathlib.Path, value: Any) -> None:
     write_text(path, to_json(value))
+
+
+def write_json_lines(path: pathlib.Path, records: Iterable[Any]) -> None:
+    """Writes each record as a line of JSON."""
+    with written_aside(path) as aside, open(aside, "w", encoding="utf-8") as file:
+        for record in records:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def check_regular(path: pathlib.Path, max_bytes: int | None = None) -> None:

@@ -225,10 +225,9 @@ def build_documents(
             build.abandon(shard.file for shard in shards)
             raise
         losses.check(options, manifest, rejected_file)
-        with files.written_aside(output_dir / VOCABULARY_FILE) as aside:
-            shutil.copyfile(options.vocab_file, aside)
-        with files.written_aside(output_dir / SENTENCE_PARAMETERS_FILE) as aside:
-            aside.write_bytes(parameters.to_bytes())
+        files.write_bytes(output_dir / VOCABULARY_FILE, vocab_file.read_bytes())
+        parameters_file = output_dir / SENTENCE_PARAMETERS_FILE
+        files.write_bytes(parameters_file, parameters.to_bytes())
         manifest.save(output_dir)
         build.close()
     _warn(manifest)

@@ -140,11 +140,9 @@ def manifest_entries(
 
 def write(path: pathlib.Path, reports: Mapping[int, Mapping[str, Any]]) -> None:
     """Writes the rejected documents that the reports list, as JSON lines."""
-    with files.written_aside(path) as aside, open(aside, "w", encoding="utf-8") as file:
-        for number in sorted(reports):
-            for item in reports[number]["rejected"]:
-                item = {name: item[name] for name in item if name != "ends_file"}
-                file.write(json.dumps(item, ensure_ascii=False) + "\n")
+    items = [item for number in sorted(reports) for item in reports[number]["rejected"]]
+    entries = ({key: item[key] for key in item if key != "ends_file"} for item in items)
+    files.write_json_lines(path, entries)
 
 
 def _read(path: pathlib.Path) -> Iterator[RejectedDocument]:

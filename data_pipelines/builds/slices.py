@@ -93,8 +93,7 @@ def plan_slices(
     each file from there, document sizes in characters, or None for rejected documents.
     """
     characters, is_open = 0, False
-    file_number, items_read = begin.file_number, begin.items_read
-    document_id = begin.document_id
+    file_number, items_read, document_id = dataclasses.astuple(begin)
     for file_sizes in sizes:
         for size in file_sizes:
             items_read, is_open = items_read + 1, True

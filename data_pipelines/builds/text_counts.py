@@ -32,11 +32,9 @@ class TextCounter:
         self._unknown_id = vocabulary.special_ids["unk"]
         end = vocabulary.special_ids.get("eos")
         # Whole words may begin with any characters, even a continuation mark.
-        continuation = CONTINUATION if end is None else None
         self._begins_word = np.array(
             [
-                number != end
-                and (continuation is None or not token.startswith(continuation))
+                not token.startswith(CONTINUATION) if end is None else number != end
                 for number, token in enumerate(vocabulary.tokens)
             ]
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -116,8 +115,8 @@ def _slice(
         tree.sentence_lengths[first_sentence : last_sentence + 1]
     )
     sentence_lengths[-1] -= sentence_ends[last_sentence] - end
-    first_piece = {name: int(values[begin]) for name, values in indices.items()}
-    sentence_lengths[0] -= first_piece["token_index"]
+    paragraph, sentence, token = (int(values[begin]) for values in indices.values())
+    sentence_lengths[0] -= token
     paragraph_ends = np.cumsum(tree.paragraph_lengths)
     inner_ends = paragraph_ends[
         (paragraph_ends > first_sentence) & (paragraph_ends <= last_sentence)
@@ -127,11 +126,7 @@ def _slice(
         tree.token_ids[begin:end],
         sentence_lengths,
         np.diff(bounds),
-        (
-            first_piece["paragraph_index"],
-            first_piece["sentence_index"],
-            first_piece["token_index"],
-        ),
+        (paragraph, sentence, token),
     )
 
 
@@ -247,8 +242,8 @@ def build_windows(
                 splits=sharded_build.shards_by_split(reports),
             )
             for name in (VOCABULARY_FILE, SENTENCE_PARAMETERS_FILE):
-                with files.written_aside(output_dir / name) as aside:
-                    shutil.copyfile(documents_dir / name, aside)
+                content = (documents_dir / name).read_bytes()
+                files.write_bytes(output_dir / name, content)
             manifest.save(output_dir)
             build.close()
         return manifest

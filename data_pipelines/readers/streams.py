@@ -94,8 +94,12 @@ def open_text(
     """
     with open_binary(path) as stream:
         try:
-            if (parts := _decompressed(stream)) is not None:
-                stream = io.BufferedReader(_Chunks(parts), _BUFFER_BYTES)
+            first_bytes = stream.peek(4)[:4]
+            for name, magic, new_decompressor in _COMPRESSIONS:
+                if re.match(magic, first_bytes):
+                    parts = _decompress(stream, name, new_decompressor)
+                    stream = io.BufferedReader(_Chunks(parts), _BUFFER_BYTES)
+                    break
             if not stream.peek(1):
                 raise DocumentError("empty_file", "Expected text, found 0 bytes.")
             if encoding != UTF_8:
@@ -129,15 +133,6 @@ class _Chunks(io.RawIOBase):
         buffer[:size], self._rest = self._rest[:size], self._rest[size:]
         self._position += size
         return size
-
-
-def _decompressed(stream: io.BufferedReader) -> Iterator[bytes] | None:
-    """Returns the decompressed parts of a file, or None if it is not compressed."""
-    first_bytes = stream.peek(4)[:4]
-    for name, magic, new_decompressor in _COMPRESSIONS:
-        if re.match(magic, first_bytes):
-            return _decompress(stream, name, new_decompressor)
-    return None
 
 
 def _decompress(

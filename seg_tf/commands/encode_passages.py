@@ -14,7 +14,6 @@ row of the model. --isolated encodes each passage alone, and docs/export.md#pass
 compares the recall of both. Encode queries with `SentenceEncoder.encode`.
 """
 
-import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -57,6 +56,5 @@ def main(_: Sequence[str]) -> None:
         raise ValueError(f"`--text` must hold a sentence. Received: {values.text}")
     with files.new_folder(folder) as unfinished:
         np.save(unfinished / "vectors.npy", np.concatenate(vectors))
-        lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in passages)
-        files.write_text(unfinished / "passages.jsonl", "".join(lines))
+        files.write_json_lines(unfinished / "passages.jsonl", passages)
     print(f"{len(passages):,} passages of {len(sources):,} files: {folder}")

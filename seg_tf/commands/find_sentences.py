@@ -21,7 +21,7 @@ from typing import Any
 
 from absl import flags
 
-from seg_tf import command_line
+from seg_tf import command_line, files
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.inference import texts
@@ -114,7 +114,7 @@ def main(_: Sequence[str]) -> None:
     if output is None:
         print("\n".join(map(_describe, answers)))
         return
-    model_flags.write_lines(output, answers)
+    files.write_json_lines(output, answers)
     print(f"Neighbors of {len(answers):,} queries: {output}")
 
 

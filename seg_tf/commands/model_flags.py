@@ -2,12 +2,11 @@
 
 import contextlib
 import dataclasses
-import json
 import os
 import pathlib
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from absl import flags
@@ -160,12 +159,6 @@ def output_file() -> pathlib.Path | None:
     """Returns the path of `--output`, if set. Raises ValueError if not writable."""
     value = flags.FLAGS.output
     return None if value is None else command_line.file_path(value, "output")
-
-
-def write_lines(output: pathlib.Path, records: Iterable[Any]) -> None:
-    """Writes each record as a line of JSON to a file."""
-    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    files.write_text(output, "".join(lines))
 
 
 def write_result(output: pathlib.Path | None, result: Any) -> None:

@@ -227,8 +227,7 @@ def build_records(folder: str, window: int, cache: pathlib.Path) -> pathlib.Path
         names = ("vocab_size", "max_characters", "lower_case")
         settings = build_vocab.VocabularyOptions(**{k: chosen[k] for k in names})
         vocabulary = build_vocab.build_vocabulary(format, folder, settings, options)
-        with files.written_aside(vocab_file) as aside:
-            aside.write_bytes(vocabulary.to_bytes())
+        files.write_bytes(vocab_file, vocabulary.to_bytes())
     copies = None if chosen["duplicates"] == "none" else chosen["duplicates"]
     document_options = documents.DocumentOptions(
         format=format,

@@ -16,6 +16,7 @@ from typing import Any
 
 from absl import flags
 
+from seg_tf import files
 from seg_tf.commands import model_flags
 from seg_tf.inference import texts
 from seg_tf.inference.ordering import OrderedGroup, SentenceOrderer
@@ -61,7 +62,7 @@ def main(_: Sequence[str]) -> None:
         {"source": name, "groups": _to_json(sentences, groups)}
         for name, sentences, groups in zip(sources, documents, orders, strict=True)
     )
-    model_flags.write_lines(output, records)
+    files.write_json_lines(output, records)
     print(f"{len(sources):,} texts in order: {output}")
 
 

@@ -24,6 +24,7 @@ import fsspec
 from absl import flags
 from tqdm import tqdm
 
+from data_pipelines import command_flags
 from seg_tf import file_listing, files
 from seg_tf.text.punkt import tokenize, type_of
 from seg_tf.text.punkt_parameters import (
@@ -191,12 +192,7 @@ def main(_: Sequence[str]) -> None:
         path = pathlib.Path(values.corrections)
         corrections = PunktCorrections.read(path)
         origin = {"corrections": {"file": path.name, "sha256": files.checksum(path)}}
-    options = TrainingOptions(
-        **{
-            field.name: values[field.name].value
-            for field in dataclasses.fields(TrainingOptions)
-        }
-    )
+    options = command_flags.options_from_flags(TrainingOptions)
     characters = 0
 
     def paragraphs(description: str) -> Iterator[str]:
@@ -233,8 +229,7 @@ def main(_: Sequence[str]) -> None:
             **origin,
         },
     )
-    with files.written_aside(pathlib.Path(values.output)) as aside:
-        aside.write_bytes(parameters.to_bytes())
+    files.write_bytes(pathlib.Path(values.output), parameters.to_bytes())
     print(
         f"{values.output}: {len(abbreviations)} abbreviations, "
         f"{len(parameters.collocations)} collocations, "

@@ -5,7 +5,6 @@ evicted when the mirror is full. All ranks and runs on a machine use the same mi
 """
 
 import contextlib
-import dataclasses
 import functools
 import hashlib
 import logging
@@ -92,8 +91,7 @@ def update(folder: pathlib.Path, url: str, gigabytes: float | None = None) -> bo
 
 def _write_if_changed(path: pathlib.Path, content: bytes) -> None:
     if not path.exists() or path.read_bytes() != content:
-        with files.written_aside(path) as aside:
-            aside.write_bytes(content)
+        files.write_bytes(path, content)
 
 
 def _missing(url: str, name: str) -> FileNotFoundError:
@@ -127,13 +125,15 @@ def _opened(folder: pathlib.Path, changed: int) -> "Mirror":
     return Mirror(folder, mark["url"], int(mark["gigabytes"] * 1e9))
 
 
-@dataclasses.dataclass(frozen=True)
 class Mirror:
     """A folder that caches records at `url`, with at most `max_bytes` of shards."""
 
-    folder: pathlib.Path
-    url: str
-    max_bytes: int
+    def __init__(self, folder: pathlib.Path, url: str, max_bytes: int):
+        self.folder = folder
+        self.url = url
+        self.max_bytes = max_bytes
+        self._slots = threading.BoundedSemaphore(_NUM_THREADS)
+        self._pending: set[str] = set()
 
     @functools.cached_property
     def shards(self) -> dict[str, Shard]:
@@ -145,14 +145,6 @@ class Mirror:
         """Maximum number of open shards, which use disk space even when evicted."""
         largest = max(shard.bytes for shard in self.shards.values())
         return max(1, self.max_bytes // (2 * max(largest, 1)))
-
-    @functools.cached_property
-    def _slots(self) -> threading.BoundedSemaphore:
-        return threading.BoundedSemaphore(_NUM_THREADS)
-
-    @functools.cached_property
-    def _pending(self) -> set[str]:
-        return set()
 
     def fetch(self, path: pathlib.Path) -> None:
         """Fetches a file or, if it exists, marks it as used. May raise an OSError."""

@@ -113,10 +113,8 @@ class Texts:
                 parts, sentences, windows, strict=False
             )
         ]
-        names = [field.name for field in dataclasses.fields(cls)]
-        return cls(
-            *(np.concatenate([vars(part)[name] for part in shifted]) for name in names)
-        )
+        columns = zip(*(vars(part).values() for part in shifted), strict=True)
+        return cls(*map(np.concatenate, columns))
 
 
 def cut_texts(

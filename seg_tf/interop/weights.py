@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from seg_tf import files
 from seg_tf.checkpoints import weight_files
@@ -73,12 +74,8 @@ def _google_name(weight: str) -> str:
 
 def _hugging_face_name(weight: str) -> str:
     name = _google_name(weight).replace("/layer_", "/layer.")
-    name = re.sub("(_embeddings|/kernel|/gamma)$", _end_with_weight, name)
+    name = re.sub("(?<=_embeddings)$|/kernel$|/gamma$", "/weight", name)
     return re.sub("/beta$|/output_bias$", "/bias", name).replace("/", ".")
-
-
-def _end_with_weight(match: re.Match[str]) -> str:
-    return f"{match[0]}/weight" if match[0][0] == "_" else "/weight"
 
 
 def _keras_hub_name(weight: str) -> str:
@@ -302,7 +299,7 @@ def read(
             raise ForeignWeightsError(
                 f"{foreign.source}: the tensor {name!r} is missing"
             )
-        if not _fits(stored.shape, expected):
+        if not tf.TensorShape(expected).is_compatible_with(stored.shape):
             raise ForeignWeightsError(
                 f"{foreign.source}: the tensor {name!r} must have the shape "
                 f"{expected}, where None is any size. Found: {stored.shape}"
@@ -321,12 +318,6 @@ def read(
             f"{len(values[OUTPUT_BIAS])}"
         )
     return values, sources
-
-
-def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
-    return len(shape) == len(expected) and all(
-        size in (None, other) for size, other in zip(expected, shape, strict=True)
-    )
 
 
 # === Our own models ===

@@ -261,25 +261,16 @@ class AdaptiveSoftmax(ArgumentsConfig, keras.layers.Layer):
         self._projection = None
         if embedding.is_projected:
             self._projection = embedding.add_projection(self, "projection", head.width)
-        self._bias = self.add_weight(
-            name="bias",
-            shape=(embedding.vocab_size,),
-            initializer="zeros",
-            autocast=False,
-        )
+
+        def zeros(name: str, *shape: int) -> keras.Variable:
+            return self.add_weight(
+                name=name, shape=shape, initializer="zeros", autocast=False
+            )
+
+        self._bias = zeros("bias", embedding.vocab_size)
         if tails:
-            self._cluster_vectors = self.add_weight(
-                name="cluster_vectors",
-                shape=(len(tails), head.width),
-                initializer="zeros",
-                autocast=False,
-            )
-            self._cluster_bias = self.add_weight(
-                name="cluster_bias",
-                shape=(len(tails),),
-                initializer="zeros",
-                autocast=False,
-            )
+            self._cluster_vectors = zeros("cluster_vectors", len(tails), head.width)
+            self._cluster_bias = zeros("cluster_bias", len(tails))
 
     def call(self, hidden: Any, targets: Any, weights: Any = None) -> Any:
         hidden_ND = self._flatten(hidden)

@@ -40,18 +40,15 @@ def part_widths(width: int, num_parts: int) -> list[int]:
     return [share] * (num_parts - 1) + [last]
 
 
-def angular_frequencies(width: int) -> list[float]:
-    """Returns 1 / 10000^(2i / width) for i = 0 … width / 2 - 1 (Segatron, eq. 2)."""
-    return [math.pow(_LONGEST_WAVE, -2 * i / width) for i in range(width // 2)]
-
-
 def angles(positions: Any, width: int) -> Any:
     """Returns the sinusoids' angles at positions `(...)`, float32 `(..., width / 2)`.
 
-    Keep positions small, because the angles are rounded to float32.
+    The angular frequencies are 1 / 10000^(2i / width) for i = 0 … width / 2 - 1
+    (Segatron, eq. 2). Keep positions small, because the angles are rounded to float32.
     """
-    frequencies = ops.convert_to_tensor(angular_frequencies(width), dtype="float32")
-    return ops.cast(positions, "float32")[..., None] * frequencies
+    frequencies = [math.pow(_LONGEST_WAVE, -2 * i / width) for i in range(width // 2)]
+    positions = ops.cast(positions, "float32")
+    return positions[..., None] * ops.convert_to_tensor(frequencies, "float32")
 
 
 def position_vectors(positions: Any, width: int) -> Any:

@@ -100,7 +100,7 @@ def _glue(split: str, qqp_metric: str, prefix: str = "") -> Columns:
     """Returns GLUE's nine columns and their average, for "dev" or "test" scores."""
     columns: dict[str, Figure] = {}
     for name in glue.PAPER_COLUMNS:
-        task = glue.COLUMNS[name].task
+        task, _ = glue.COLUMNS[name]
         metric = qqp_metric if name == "QQP" else task.main_metric
         columns[f"{prefix}{name}"] = (
             Submitted(name, metric)

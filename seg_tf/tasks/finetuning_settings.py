@@ -106,7 +106,6 @@ def _single(
 
 
 def _slm(task: str, epochs: int, learning_rate: float) -> Recipe:
-
     benchmark = task.split("/")[0]
     is_probe = benchmark == "discoeval"
     return Recipe(

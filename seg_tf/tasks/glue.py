@@ -11,7 +11,6 @@ Files are named as in the download, such as `CoLA/train.tsv`. Peculiarities:
 
 import pathlib
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from seg_tf.tasks.task import Example, Split, Task, find_file, read_rows
 
@@ -99,11 +98,8 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
         names.append("msr_paraphrase_test.txt")
     if folder == "diagnostic":
         names = ["diagnostic.tsv", "AX.tsv"]
-    rows = read_rows(
-        find_file(data_dir, folder, names),
-        required=required,
-        columns=columns,
-    )
+    path = find_file(data_dir, folder, names)
+    rows = read_rows(path, required=required, columns=columns)
     examples = []
     for number, row in enumerate(rows):
         label = None
@@ -118,18 +114,10 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
     return examples
 
 
-class Column(NamedTuple):
-    """A column of GLUE's result tables, which is a task or one of MNLI's two parts."""
-
-    task: Task
-    test_split: str
-
-
 _SUFFIXES = {"test_matched": "-m", "test_mismatched": "-mm"}
-COLUMNS: Mapping[str, Column] = {
-    "AX" if folder == "diagnostic" else folder + _SUFFIXES.get(split, ""): Column(
-        task, split
-    )
+# Column of GLUE's result tables -> task and test split. MNLI has two columns.
+COLUMNS: Mapping[str, tuple[Task, str]] = {
+    "AX" if folder == "diagnostic" else folder + _SUFFIXES.get(split, ""): (task, split)
     for task, (folder, _, _) in _FILES.items()
     for split in task.split_names
     if split.startswith("test")

@@ -52,9 +52,8 @@ def _passage(path: pathlib.Path, level: str) -> list[Example]:
         for number, (question, options, answer) in enumerate(rows):
             first, second, third, fourth = options
             cloze = question if "_" in question else f"{question} _"
-            texts = [
-                cloze.replace("_", text) for text in (first, second, third, fourth)
-            ]
+            choices = (first, second, third, fourth)
+            texts = [cloze.replace("_", text) for text in choices]
             label = _LABELS.index(answer)
             identifier = f"{level}/{path.stem}-{number}"
             examples.append(Example((passage["article"], *texts), label, identifier))

@@ -311,7 +311,14 @@ class SentenceSplitter(Splitter):
     def __init__(self, parameters: PunktParameters | None = None):
         super().__init__(parameters or PunktParameters.english())
         self._decision = PunktDecision(self.parameters)
-        self._part = _part_pattern(self.parameters.terminators)
+        # Matches the parts of text. None if there are no terminators.
+        self._part = None
+        if self.parameters.terminators:
+            ends = re.escape(self.parameters.terminators)
+            closers = re.escape(PART_CLOSERS)
+            self._part = re.compile(
+                rf"[^{ends}]*+(?:[{ends}][{ends}{closers}]*+|\Z)", re.DOTALL
+            )
         self._candidates = CachedFunction(self._candidate_of_chunk)
         self._followers = CachedFunction(self._follower)
 
@@ -447,15 +454,6 @@ def _give_closers(text: str, stop: int, begin: int) -> Boundary:
     """Returns a boundary, moved past separate closing marks at `begin`, if any."""
     closers = _LONE_CLOSERS.match(text, begin)
     return (closers.end(1), closers.end()) if closers else (stop, begin)
-
-
-def _part_pattern(terminators: str) -> re.Pattern | None:
-    """Returns a pattern for the parts of text, or None if `terminators` is empty."""
-    if not terminators:
-        return None
-    ends = re.escape(terminators)
-    after = re.escape(terminators + PART_CLOSERS)
-    return re.compile(rf"[^{ends}]*+(?:[{ends}][{after}]*+|\Z)", re.DOTALL)
 
 
 def _join_pieces(paragraph: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -142,7 +142,8 @@ class JaxStep(StepParts):
             with keras.StatelessScope(state_mapping=values):
                 results, memory = self.forward(features)
             terms = [
-                self.objectives[name].loss_weight * _divide(result.loss[0], divisor)
+                self.objectives[name].loss_weight
+                * keras.ops.divide_no_nan(result.loss[0], divisor)
                 for (name, result), divisor in zip(
                     results.items(), divisors, strict=True
                 )
@@ -216,7 +217,3 @@ def row_sharding(num_rows: int) -> NamedSharding:
     """Returns a sharding by rows, or `replicated()` if rows do not split evenly."""
     shared = num_rows % mesh().size == 0
     return NamedSharding(mesh(), _ROWS if shared else _ALL)
-
-
-def _divide(sum_: Any, weight: Any) -> Any:
-    return jnp.where(weight == 0, 0.0, sum_ / jnp.where(weight == 0, 1.0, weight))

@@ -11,7 +11,7 @@ import tensorflow as tf
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder, load_pretrained
 from seg_tf.checkpoints.weight_files import CheckpointError
-from seg_tf.config import EncoderConfig, build_from, from_config_dict, to_dict
+from seg_tf.config import EncoderConfig, build_from, to_dict
 from seg_tf.text.encoding import TextPreparation
 from seg_tf.text.normalization import CASED
 from seg_tf.text.punkt_parameters import PunktParameters
@@ -19,11 +19,7 @@ from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.step import LaneMemory, StepOptions
 from tests.text.twelve_scripts import PAIRED_NORMALIZATIONS
-from tests.training.stand_ins import (
-    VOCAB_SIZE,
-    ArithmeticInputs,
-    small_config,
-)
+from tests.training.stand_ins import VOCAB_SIZE, ArithmeticInputs, small_config
 from tests.training.test_checkpoint import trained
 
 pytestmark = pytest.mark.slow
@@ -45,7 +41,6 @@ def learner():
 
 
 def test_encoder_alone_can_be_loaded(tmp_path):
-    config = small_config()
     # Equal sizes, out of alphabetical order: a swap would go unnoticed.
     model = EncoderConfig(
         index_tables={"position_index": 12, "paragraph_index": 12},
@@ -53,7 +48,7 @@ def test_encoder_alone_can_be_loaded(tmp_path):
         hidden_size=8,
         num_heads=2,
     )
-    config = from_config_dict({**to_dict(config), "model": to_dict(model)})
+    config = dataclasses.replace(small_config(), model=model)
     encoder = build_from(config.model, vocab_size=VOCAB_SIZE)
 
     class EncoderAlone:
@@ -89,13 +84,7 @@ def test_encoder_alone_can_be_loaded(tmp_path):
     np.testing.assert_array_equal(loaded(features).numpy(), encoder(features).numpy())
 
 
-def save_with_text(
-    folder,
-    learner,
-    config=None,
-    text_preparation=TEXT,
-    vocab_checksum=WORDS.checksum,
-):
+def save_with_text(folder, learner, config=None, text_preparation=TEXT):
     """A checkpoint of a run that knows its text, in the folder of that run."""
     return Checkpoints(
         folder / "checkpoints",
@@ -103,7 +92,7 @@ def save_with_text(
         facts={
             "config": to_dict(config or small_config()),
             "vocab_size": VOCAB_SIZE,
-            "vocab_checksum": vocab_checksum,
+            "vocab_checksum": WORDS.checksum,
         },
         text_preparation=text_preparation,
     ).save(learner, updates=3, samples=12)

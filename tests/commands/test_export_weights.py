@@ -128,20 +128,10 @@ def test_of_a_fine_tuned_model_goes_out_the_encoder(run_dir, tmp_path, capsys):
 
 
 def test_what_cannot_be_written_leaves_nothing(bert_dir, tmp_path):
-    folder = tmp_path / "out"
+    keras_file = ("--to=keras", f"--output_dir={tmp_path / 'out'}")
     with pytest.raises(ValueError, match="`--finetuning_learning_rate` needs"):
-        run(
-            bert_dir,
-            "--to=keras",
-            f"--output_dir={folder}",
-            "--finetuning_learning_rate=1e-3",
-        )
+        run(bert_dir, *keras_file, "--finetuning_learning_rate=1e-3")
     (tmp_path / "manifest.json").write_text("{}")
     with pytest.raises(ValueError, match="must belong to the run's records"):
-        run(
-            bert_dir,
-            "--to=keras",
-            f"--output_dir={folder}",
-            f"--manifest_file={tmp_path / 'manifest.json'}",
-        )
+        run(bert_dir, *keras_file, f"--manifest_file={tmp_path / 'manifest.json'}")
     assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]

@@ -16,15 +16,11 @@ def run(run_dir, *arguments):
     command_calls.run(fill_mask, f"--checkpoint={run_dir}", *arguments)
 
 
-@pytest.mark.parametrize("source", ["file", "both"])
-def test_the_best_pieces_are_printed(run_dir, tmp_path, capsys, source):
+@pytest.mark.parametrize("num_arguments", [0, 1])
+def test_the_best_pieces_are_printed(run_dir, tmp_path, capsys, num_arguments):
     path = tmp_path / "masked.txt"
-    path.write_text("\n\n".join(TEXTS[source == "both" :]))
-    arguments = {
-        "file": [f"--file={path}"],
-        "both": [TEXTS[0], f"--file={path}"],
-    }[source]
-    run(run_dir, "--num_best=3", *arguments)
+    path.write_text("\n\n".join(TEXTS[num_arguments:]))
+    run(run_dir, "--num_best=3", *TEXTS[:num_arguments], f"--file={path}")
     expected = []
     filler = MaskFiller(load_pretrained(run_dir))
     for text, masks in zip(TEXTS, filler.predict(TEXTS, num_best=3), strict=True):

@@ -15,20 +15,16 @@ def run(run_dir, *arguments):
 
 
 def written(model, token_ids):
-    """Pattern of a text of separate words, after a prompt."""
+    """A text of separate words, after a prompt; a paragraph begins without a space."""
     words = model.vocabulary.tokens_of(token_ids)
-    return "".join(f" {word}" for word in words).replace(" <eos>", "\n")
-
-
-def without_indents(text):
-    """A paragraph begins without a space."""
+    text = "".join(f" {word}" for word in words).replace(" <eos>", "\n")
     return text.replace("\n ", "\n")
 
 
 def test_prompt_and_words_are_printed(language_model_dir, capsys):
     run(language_model_dir, "--prompt=The w2", "--num_words=24", "--seed=1")
     model = tiny.load(language_model_dir)
-    expected = "The w2" + without_indents(written(model, draw(model, 1)))
+    expected = "The w2" + written(model, draw(model, 1))
     assert capsys.readouterr().out == expected + "\n"
 
 
@@ -44,7 +40,7 @@ def test_flags_say_how_words_are_drawn(language_model_dir, capsys):
             *arguments,
         )
         drawn = draw(model, 0, count=8, **settings)
-        expected = "The w2" + without_indents(written(model, drawn))
+        expected = "The w2" + written(model, drawn)
         assert capsys.readouterr().out == expected + "\n"
 
 

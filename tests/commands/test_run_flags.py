@@ -3,26 +3,18 @@
 import importlib.util
 
 import pytest
+from absl import flags
 
 from seg_tf.commands import run_flags
 from seg_tf.training import trackers
 from tests import command_calls
 
 
-class Command:
-    """A command with these flags and no others."""
-
-    define_flags = staticmethod(run_flags.define_tracker_flags)
-    __name__ = "command"
-
-    def main(self, argv):
-        self.chosen = run_flags.chosen_trackers()
-
-
 def chosen(*arguments):
-    command = Command()
-    command_calls.run(command, *arguments)
-    return command.chosen
+    with command_calls.flags_of_one_command():
+        run_flags.define_tracker_flags()
+        flags.FLAGS(["command", *arguments])
+        return run_flags.chosen_trackers()
 
 
 @pytest.fixture

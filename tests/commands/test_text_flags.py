@@ -4,6 +4,7 @@ import io
 import types
 
 import pytest
+from absl import flags
 
 from data_pipelines import readers
 from seg_tf.commands import (
@@ -30,14 +31,10 @@ PARAGRAPHS = [
 
 
 def read(path, *arguments):
-    documents = []
-    module = types.SimpleNamespace(
-        __name__="command",
-        define_flags=model_flags.define_text_flags,
-        main=lambda _: documents.extend(map(list, model_flags.read_documents(path))),
-    )
-    command_calls.run(module, *arguments)
-    return documents
+    with command_calls.flags_of_one_command():
+        model_flags.define_text_flags()
+        flags.FLAGS(["command", *arguments])
+        return list(map(list, model_flags.read_documents(path)))
 
 
 def test_hard_wrapped_lines_are_joined_and_markdown_is_parsed(

@@ -1,26 +1,22 @@
 """ReAT in the graph: rows as for Keras models, and vectors of the sentences."""
 
-import dataclasses
 import functools
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.config import TransformerXLConfig
-from seg_tf.data.inputs import LaneInputsConfig
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.export.served import ServedEncoder
 from seg_tf.inference.sentence_encoder import SentenceEncoder
-from seg_tf.inference.texts import Sentence
 from seg_tf.layouts import blocks
 from seg_tf.preprocessing import DocumentPreprocessor
-from seg_tf.text.punkt import SentenceSplitter
 from tests.finetuning import tiny_models
 from tests.finetuning.tiny_models import example_of
+from tests.inference.test_sentence_encoder import encoded, sentences_of
 
 pytestmark = pytest.mark.slow
 
-SPLITTER = SentenceSplitter()
 # Of up to 8 sentences, or parts of 13 pieces of long ones.
 DOCUMENTS = [
     "W1 w2. W3 [SEP] w4.\nW5 w6 w7.",
@@ -47,27 +43,16 @@ def served():
     return ServedEncoder(pretrained(), preprocessor).functions
 
 
-def sentences_of(document):
-    return [
-        sentence for line in document.split("\n") for sentence in SPLITTER.split(line)
-    ]
-
-
 @functools.cache
 def encoder():
     return SentenceEncoder(pretrained())
-
-
-def encoded(sentences):
-    documents = [[Sentence(text, "") for text in sentences]]
-    return encoder().encode_documents(documents)[0]
 
 
 def test_documents_are_encoded_as_long_texts():
     found = served()["serving_default"](tf.constant([*DOCUMENTS, ""]))
     for number, document in enumerate(DOCUMENTS):
         sentences = sentences_of(document)
-        expected = encoded(sentences)
+        expected = encoded(encoder(), sentences)
         assert expected.num_passes == 1
         is_there = found["sentence_mask"][number].numpy()
         assert is_there.sum() == len(sentences)
@@ -88,7 +73,7 @@ def test_of_long_documents_the_beginning_is_read():
     assert found["is_cut"].numpy().all()
     # 8 parts of a sentence; 8 sentences; two, since the third has 10 parts.
     assert found["sentence_mask"].numpy().sum(axis=1).tolist() == [1, 8, 2]
-    expected = encoded(["W1 w2."] * 8).vectors
+    expected = encoded(encoder(), ["W1 w2."] * 8).vectors
     np.testing.assert_allclose(found["sentence_vectors"][1], expected, atol=2e-6)
 
 
@@ -119,11 +104,6 @@ def test_long_sentences_are_split_as_in_numpy():
         assert sentence[number].numpy().tolist() == (np.cumsum(part == 0) - 1).tolist()
 
 
-def test_a_model_of_other_rows_is_refused():
-    other = dataclasses.replace(
-        pretrained().config,
-        model=TransformerXLConfig(),
-        inputs=LaneInputsConfig(),
-    )
+def test_a_model_of_other_rows_is_refused(language_model_dir):
     with pytest.raises(ValueError, match="must be of an encoder of texts"):
-        DocumentPreprocessor(dataclasses.replace(pretrained(), config=other))
+        DocumentPreprocessor(load_pretrained(language_model_dir))

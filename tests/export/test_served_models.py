@@ -14,22 +14,19 @@ from seg_tf.commands import export
 from seg_tf.export import saved_model
 from seg_tf.export.served import ServedClassifier, ServedEncoder
 from seg_tf.finetuning import TextClassifier
-from seg_tf.inference import attention
-from seg_tf.inference.attention import window_capacity
 from seg_tf.preprocessing import (
     DocumentPreprocessor,
     TextPreprocessor,
 )
-from seg_tf.text.punkt import SentenceSplitter
 from tests import command_calls
 from tests.export.test_onnx_file import check_odd_batches
 from tests.finetuning import tiny_models
 from tests.finetuning.tiny_models import text_batches
+from tests.inference.test_sentence_encoder import sentence_means, window_alone
 from tests.preprocessing.test_text_preprocessor import DOCUMENTS, EMPTY
 
 pytestmark = pytest.mark.slow
 
-SPLITTER = SentenceSplitter()
 PAIRS = [("W1 w2.", "w3"), ("", "w5 w6 [SEP] w7"), ("w1 " * 60, "w2 " * 50)]
 
 # What a process does that has TensorFlow and tensorflow-text, and nothing of ours.
@@ -65,24 +62,6 @@ def exported(run_dir, tmp_path_factory):
     output = tmp_path_factory.mktemp("exported") / "served"
     command_calls.run(export, f"--checkpoint={run_dir}", f"--output_dir={output}")
     return output
-
-
-def expected_vectors(pretrained, document):
-    """Sequence and sentence vectors of a document, alone and without padding."""
-    tree = attention.read_tree(document.split("\n"), pretrained, SPLITTER)
-    window = attention.lay_out(
-        attention.first_window(tree, window_capacity(pretrained)), pretrained
-    )
-    sequence = pretrained.encoder(window.features, training=False)[0].numpy()
-    is_sent = np.array(window.tokens) == "[SENT]"
-    vectors = []
-    for number in range(window.num_sentences):
-        is_of = window.sentences == number
-        if is_sent.any():
-            vectors.append(sequence[np.flatnonzero(is_of & is_sent)[0]])
-        else:
-            vectors.append(sequence[is_of & window.is_piece].mean(axis=0))
-    return sequence, np.array(vectors)
 
 
 def serve_elsewhere(checkpoint, given, output):
@@ -127,7 +106,8 @@ def test_what_is_served_is_what_keras_computes(checkpoints, kind, serve, exporte
     pretrained = load_pretrained(checkpoints[kind])
     found = {name: np.array(value) for name, value in served["serving_default"].items()}
     for number, document in enumerate(DOCUMENTS):
-        sequence, vectors = expected_vectors(pretrained, document)
+        window, sequence = window_alone(pretrained, document)
+        vectors = sentence_means(window, sequence, of_sent=kind == "slm")
         length = found["padding_mask"][number].sum()
         assert length == len(sequence)
         close = {"atol": 2e-6, "rtol": 2e-6}

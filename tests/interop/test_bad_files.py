@@ -2,16 +2,15 @@
 
 import json
 
-import keras_hub
 import numpy as np
 import pytest
 
 from seg_tf.interop import convert
 from seg_tf.interop.weights import ForeignWeightsError
 from tests.interop import foreign_files
-from tests.interop.foreign_files import HEADS, INNER, LAYERS, NUM_WORDS, WIDTH
+from tests.interop.foreign_files import INNER, LAYERS, WIDTH
 from tests.interop.test_starting_tables import BERT_WITH_PS, run_config
-from tests.interop.test_weights_in import tokenizer_of
+from tests.interop.test_weights_in import bert_backbone, tokenizer_of
 
 WORDS = "bert.embeddings.word_embeddings.weight"
 QUERY = "bert.encoder.layer.1.attention.self.query.weight"
@@ -23,14 +22,7 @@ SIZES = {
 
 
 def write_preset(folder, num_layers=LAYERS):
-    keras_hub.models.BertBackbone(
-        vocabulary_size=NUM_WORDS,
-        num_layers=num_layers,
-        num_heads=HEADS,
-        hidden_dim=WIDTH,
-        intermediate_dim=INNER,
-        max_sequence_length=12,
-    ).save_to_preset(str(folder))
+    bert_backbone(num_layers).save_to_preset(str(folder))
     foreign_files.write_vocabulary(folder)
     return folder
 
@@ -39,8 +31,7 @@ def write_preset(folder, num_layers=LAYERS):
 def _folders(tmp_path_factory):
     """A model in each format, and the file of its config."""
     folder = tmp_path_factory.mktemp("models")
-    tensors = foreign_files.hugging_face_tensors()
-    theirs = foreign_files.write_hugging_face(folder / "hugging_face", tensors)
+    theirs = foreign_files.write_hugging_face(folder / "hugging_face")
     google = foreign_files.write_google(folder / "google")
     preset = write_preset(folder / "keras_hub")
     return {
@@ -218,8 +209,7 @@ def test_vocabularies_that_do_not_fit(tmp_path):
     refused(preset, tmp_path, *parts, vocab_file=preset / "vocab.txt")
     (folder / "vocab.txt").unlink()
     refused(folder, tmp_path, "`--vocab_file`", error=ValueError)
-    tensors = foreign_files.hugging_face_tensors()
-    folder = foreign_files.write_hugging_face(tmp_path / "more", tensors, vocab_size=33)
+    folder = foreign_files.write_hugging_face(tmp_path / "more", vocab_size=33)
     foreign_files.write_vocabulary(folder, 33)
     refused(folder, tmp_path, WORDS, "each of the 33 pieces", "Found: 30 rows")
 

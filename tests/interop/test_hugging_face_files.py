@@ -22,6 +22,7 @@ from seg_tf.interop import convert, hugging_face
 from seg_tf.interop.weights import ForeignWeightsError
 from tests.interop import foreign_files
 from tests.interop.foreign_files import write_hugging_face
+from tests.interop.test_weights_in import encode
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -164,17 +165,9 @@ def test_from_preset_takes_models_of_other_programs(tmp_path, serve, monkeypatch
     folder = tmp_path / "theirs"
     shutil.copytree(foreign_files.HUGGING_FACE_DIR, folder)
     classifier = TextClassifier.from_preset(folder, num_classes=2, seed=1)
-    features = {
-        **foreign_files.position_features(
-            outputs["token_ids"], outputs["mask"].astype(bool)
-        ),
-        "token_type": outputs["token_types"],
-    }
-    np.testing.assert_allclose(
-        np.asarray(classifier.encoder(features))[outputs["mask"] > 0],
-        outputs["sequence"][outputs["mask"] > 0],
-        atol=1e-5,
-    )
+    mask = outputs["mask"].astype(bool)
+    found = encode(classifier, outputs["token_ids"], outputs["token_types"], mask)
+    np.testing.assert_allclose(found[mask], outputs["sequence"][mask], atol=1e-5)
     # As in transformers, the head starts with the pretrained pooler.
     pooler = TENSORS()["bert.pooler.dense.weight"].T
     np.testing.assert_array_equal(classifier.pooler.kernel, pooler)

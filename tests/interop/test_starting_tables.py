@@ -15,7 +15,8 @@ from seg_tf.text.normalization import UNCASED
 from seg_tf.text.splitters import SentenceFunction
 from tests.inference import tiny_slm
 from tests.interop import foreign_files
-from tests.interop.foreign_files import HEADS, INNER, LAYERS, WIDTH
+from tests.interop.foreign_files import HEADS, HUGGING_FACE_DIR, INNER, LAYERS, WIDTH
+from tests.interop.test_weights_in import imported
 
 pytestmark = pytest.mark.slow
 
@@ -49,14 +50,7 @@ def run_config(index_tables, num_token_types=0, **model):
 def _bert(tmp_path_factory):
     """The stored BERT as it is."""
     output = tmp_path_factory.mktemp("bert") / "model"
-    convert.convert(convert.open_model(foreign_files.HUGGING_FACE_DIR), output)
-    return load_pretrained(output).encoder
-
-
-def converted(output, config):
-    foreign = convert.open_model(foreign_files.HUGGING_FACE_DIR)
-    report = convert.convert(foreign, output, config)
-    return load_pretrained(output), report
+    return imported(HUGGING_FACE_DIR, output)[0].encoder
 
 
 def features_of(sentences, index_tables):
@@ -98,7 +92,7 @@ def test_models_with_positions_equal_bert(
     tmp_path, bert, index_tables, num_token_types
 ):
     config = run_config(index_tables, num_token_types)
-    model, report = converted(tmp_path / "model", config)
+    model, report = imported(HUGGING_FACE_DIR, tmp_path / "model", config=config)
     features = features_of([[7, 8, 9], [10, 11], [12]], index_tables)
     assert difference(bert, model.encoder, features) < 1e-5
     types = "" if num_token_types else " with token types below 1"
@@ -109,7 +103,8 @@ def test_models_with_positions_equal_bert(
 
 
 def test_segabert_equals_bert_on_windows_of_one_sentence(tmp_path, bert):
-    model, report = converted(tmp_path / "model", run_config(SEGABERT))
+    config = run_config(SEGABERT)
+    model, report = imported(HUGGING_FACE_DIR, tmp_path / "model", config=config)
     limits = "token_index below 9 and token types below 1"
     assert report.equal_for == f"windows of one sentence with {limits}"
     for length in (1, 5, 8):

@@ -127,10 +127,10 @@ def test_google_s_checkpoint_equals_its_conversion_by_tf_models_official(tmp_pat
     assert len(report.unmatched) == 2
 
 
-def bert_backbone():
+def bert_backbone(num_layers=LAYERS):
     backbone = keras_hub.models.BertBackbone(
         vocabulary_size=NUM_WORDS,
-        num_layers=LAYERS,
+        num_layers=num_layers,
         num_heads=HEADS,
         hidden_dim=WIDTH,
         intermediate_dim=INNER,
@@ -373,9 +373,7 @@ def test_files_of_transformers_5(tmp_path):
 
 def test_added_tokens_of_early_tokenizers(tmp_path):
     folder = foreign_files.write_hugging_face(tmp_path / "theirs")
-    (folder / "vocab.txt").write_text(
-        "".join(f"{w}\n" for w in foreign_files.WORDS[:20])
-    )
+    foreign_files.write_vocabulary(folder, 20)
     (folder / "added_tokens.json").write_text(json.dumps({"@USER": 21, "w20": 20}))
     pretrained, report = imported(folder, tmp_path / "ours")
     assert pretrained.vocabulary.tokens[20:] == ("w20", "@USER")

@@ -12,7 +12,7 @@ import safetensors.numpy
 from seg_tf import files
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.config import to_dict
-from seg_tf.interop import convert, model_card
+from seg_tf.interop import model_card
 from seg_tf.interop.hugging_face import write as write_hugging_face
 from seg_tf.interop.keras_hub import write_keras_file, write_preset
 from seg_tf.interop.weights import ForeignWeightsError
@@ -20,34 +20,35 @@ from seg_tf.models.encoder import Encoder
 from tests.inference import tiny_slm
 from tests.interop import foreign_files
 from tests.interop.test_starting_tables import SEGABERT, run_config
-from tests.interop.test_weights_in import backbone_outputs, bert_backbone
+from tests.interop.test_weights_in import (
+    backbone_outputs,
+    bert_backbone,
+    encode,
+    imported,
+)
 
 pytestmark = pytest.mark.slow
-
-
-def imported(folder, source, config=None):
-    convert.convert(convert.open_model(source), folder, config)
-    return load_pretrained(folder)
 
 
 @pytest.fixture(name="bert", scope="module")
 def _bert(tmp_path_factory):
     """A BERT that keras-hub's can be, imported from Google's files."""
     folder = tmp_path_factory.mktemp("bert")
-    return imported(folder / "ours", foreign_files.write_google(folder / "google"))
+    return imported(foreign_files.write_google(folder / "google"), folder / "ours")[0]
 
 
 @pytest.fixture(name="exact_bert", scope="module")
 def _exact_bert(tmp_path_factory):
     """A BERT that keras-hub's cannot be, imported with types from Hugging Face's."""
     folder = tmp_path_factory.mktemp("exact_bert") / "model"
-    return imported(folder, foreign_files.HUGGING_FACE_DIR)
+    return imported(foreign_files.HUGGING_FACE_DIR, folder)[0]
 
 
 @pytest.fixture(name="segabert", scope="module")
 def _segabert(tmp_path_factory):
     folder = tmp_path_factory.mktemp("segabert") / "model"
-    return imported(folder, foreign_files.HUGGING_FACE_DIR, run_config(SEGABERT))
+    config = run_config(SEGABERT)
+    return imported(foreign_files.HUGGING_FACE_DIR, folder, config=config)[0]
 
 
 def test_hugging_face_gets_back_what_it_gave(exact_bert, tmp_path):
@@ -75,10 +76,8 @@ def test_hugging_face_gets_back_what_it_gave(exact_bert, tmp_path):
 def test_keras_hub_reads_the_hugging_face_folder(bert, tmp_path):
     write_hugging_face(bert, tmp_path / "theirs")
     backbone = keras_hub.models.BertBackbone.from_preset(str(tmp_path / "theirs"))
-    token_ids, types, mask = foreign_files.random_rows()
-    found = backbone_outputs(backbone, token_ids, types, mask)
-    features = foreign_files.position_features(token_ids, mask)
-    expected = np.asarray(bert.encoder({**features, "token_type": types}))
+    rows = foreign_files.random_rows()
+    found, expected = backbone_outputs(backbone, *rows), encode(bert, *rows)
     np.testing.assert_allclose(found["sequence_output"], expected, atol=1e-5)
     tensors = foreign_files.google_tensors()
     pooled = np.tanh(
@@ -98,7 +97,7 @@ def test_a_bert_without_types_or_head_is_whole_for_hugging_face(tmp_path):
     }
     folder = foreign_files.write_hugging_face(tmp_path / "bare", tensors)
     config = run_config({"position_index": 12})
-    bare = imported(tmp_path / "ours", folder, config)
+    bare, _ = imported(folder, tmp_path / "ours", config=config)
     write_hugging_face(bare, tmp_path / "theirs")
     config = json.loads((tmp_path / "theirs" / "config.json").read_text())
     # The head was never trained.
@@ -118,7 +117,8 @@ def test_keras_hub_gets_back_what_it_gave(tmp_path):
     )
     backbone.save_to_preset(str(tmp_path / "given"))
     tokenizer.save_to_preset(str(tmp_path / "given"))
-    write_preset(imported(tmp_path / "ours", tmp_path / "given"), tmp_path / "returned")
+    ours, _ = imported(tmp_path / "given", tmp_path / "ours")
+    write_preset(ours, tmp_path / "returned")
     returned = keras_hub.models.Backbone.from_preset(str(tmp_path / "returned"))
     assert type(returned) is keras_hub.models.BertBackbone
     rows = foreign_files.random_rows()

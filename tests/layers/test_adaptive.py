@@ -43,17 +43,14 @@ def build_softmax(form="narrower tails", static_shapes=False):
     return numpy_reference.set_random_weights(layer, scale=0.7)
 
 
-def reference(weights, ids, cutoffs):
-    return adaptive_reference.embedding(
-        weights, ids, hidden_size=WIDTH, cutoffs=cutoffs
-    )
-
-
 @each_form
 def test_vectors_equal_plain_numpy(form):
     layer = build_embedding(*FORMS[form])
     ids = np.arange(26).reshape(2, 13) * 5 % VOCAB_SIZE  # every word, twice
-    expected = reference(numpy_reference.named_weights(layer), ids, layer.cutoffs)
+    weights = numpy_reference.named_weights(layer)
+    expected = adaptive_reference.embedding(
+        weights, ids, hidden_size=WIDTH, cutoffs=layer.cutoffs
+    )
     np.testing.assert_allclose(layer(ids), expected, atol=1e-5)
     assert layer.compute_output_shape((2, 13)) == (2, 13, 6)
 

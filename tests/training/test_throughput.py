@@ -1,6 +1,5 @@
 """Throughput against products counted one by one, scripted clocks and data sheets."""
 
-import contextlib
 import dataclasses
 import math
 
@@ -57,24 +56,17 @@ class ProductCounter:
         return math.prod(sizes.values()) if len(terms) == 2 else 0
 
 
-@contextlib.contextmanager
-def count_products():
-    counter = ProductCounter()
-    op_callbacks.add_op_callback(counter)
-    try:
-        yield counter
-    finally:
-        op_callbacks.remove_op_callback(counter)
-
-
 def count(config, inputs) -> float:
     """FLOPs of an update of `config`, from its first batch's forward pass."""
     learner = build.build_learner(config, inputs)
     batch = next(iter(inputs.train_dataset(4)))
-    with count_products() as counter:
-        batch |= learner.encoder(batch)[1] if learner.memory.variables else {}
-        counter.flops = 0
+    batch |= learner.encoder(batch)[1] if learner.memory.variables else {}
+    counter = ProductCounter()
+    op_callbacks.add_op_callback(counter)
+    try:
         learner._forward(batch, True)
+    finally:
+        op_callbacks.remove_op_callback(counter)
     return 3 * counter.flops * config.training.batch_size / 4
 
 
