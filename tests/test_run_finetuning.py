@@ -318,6 +318,7 @@ def test_a_saved_classifier_has_the_parameters_of_the_flag(fine_tune, tmp_path):
         (["--callbacks=nowhere:f"], r"`--callbacks` .*: 'nowhere:f'"),
         (["--probe=joint"], "`--learning_rate` is for classification and SQuAD"),
         (["--max_length=1000"], "`max_length` must be at most.*max_length=1000"),
+        (["--dev_file=a.csv"], "`--dev_file` must be left out with --task"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_trained(

@@ -1,6 +1,7 @@
 import pathlib
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -295,3 +296,13 @@ def test_second_phase_starts_from_the_weights_of_the_first(records, unbroken, tm
     assert code == 1
     assert "initial_weights: " in errors
     assert " there, None now" in errors
+
+    # It is removed neither for itself nor for weights that cannot be read.
+    damaged = shutil.copytree(before, tmp_path / "damaged")
+    (damaged / contents.ENCODER_FILE).write_bytes(b"")
+    for source, message in ((tmp_path, "not remove the run"), (damaged, "damaged")):
+        flag = f"--initial_checkpoint={source}"
+        code, _, errors = run_here(*arguments, "--overwrite", flag)
+        assert code == 1
+        assert message in errors
+        assert len(log_of(tmp_path)) > 0

@@ -20,7 +20,8 @@ from seg_tf.preprocessing import TextPreprocessor
 from seg_tf.text.normalization import drop_surrogates
 
 _PREFETCHED_BATCHES = 2
-_CHUNK_SIZE = 1024
+# Maximum numbers of examples and of characters to encode at once.
+_CHUNK_SIZE, _CHUNK_CHARACTERS = 1024, 2**22
 
 
 class TextExamples:
@@ -63,7 +64,9 @@ class TextExamples:
                 )
 
         encode = preprocessor.encode
-        if size > _CHUNK_SIZE:
+        longest = max(1, *(sum(map(len, example)) for example in tuples))
+        chunk = max(1, min(_CHUNK_SIZE, _CHUNK_CHARACTERS // longest))
+        if size > chunk:
             strings = [tf.TensorSpec([None], tf.string)] * preprocessor.num_texts
             encode = tf.function(encode, input_signature=[strings], autograph=False)
         with tf.device("CPU"):
@@ -72,8 +75,8 @@ class TextExamples:
                 for column in zip(*tuples, strict=True)
             ]
             chunks = [
-                encode([column[begin : begin + _CHUNK_SIZE] for column in columns])
-                for begin in range(0, size, _CHUNK_SIZE)
+                encode([column[begin : begin + chunk] for column in columns])
+                for begin in range(0, size, chunk)
             ]
             segments = [
                 tf.concat(chunk_texts, axis=0)

@@ -154,7 +154,7 @@ class ClassificationRunner:
             scores: dict[str, float] = {}
             for prefix, split in self._dev.items():
                 outputs = split.outputs(model)
-                loss = model.loss_of_labels()(np.array(split.labels), outputs)
+                loss = model.loss_of_labels()(np.array(split.targets), outputs)
                 scores[f"{prefix}loss"] = float(loss)
                 for name, value in split.scores(split.predictions(outputs)).items():
                     scores[prefix + name] = value
@@ -165,8 +165,6 @@ class ClassificationRunner:
             trial,
             [DevScores(score_epoch), *callbacks],
         )
-        if self._saves_model:
-            model.save_to_preset(folder / MODEL_FOLDER)
         scores: dict[str, float] = {}
         tests = [("test_", split) for split in self._test]
         for prefix, split in [*self._dev.items(), *tests]:
@@ -176,6 +174,12 @@ class ClassificationRunner:
             if None not in split.labels:
                 for name, value in split.scores(predictions).items():
                     scores[prefix + name] = value
+        if self._saves_model:
+            # The saved model outputs scores that are not standardized.
+            mean, deviation = self._train.task.score_scale
+            kernel, bias = model.classifier.get_weights()
+            model.classifier.set_weights([deviation * kernel, deviation * bias + mean])
+            model.save_to_preset(folder / MODEL_FOLDER)
         return scores, epochs
 
 
@@ -193,10 +197,14 @@ class _Split:
         self.name = name
         self.examples = tasks.read(task, data_dir, name)[:limit]
         self.labels = [example.label for example in self.examples]
+        self.targets: Any = self.labels
+        if task.is_regression and None not in self.labels:
+            mean, deviation = task.score_scale
+            self.targets = (np.array(self.labels) - mean) / deviation
         self.encoded = TextExamples(
             preprocessor,
             [example.texts for example in self.examples],
-            self.labels if name == "train" else None,
+            self.targets if name == "train" else None,
             report=lambda line: report(f"{task.name}, {name}: {line}"),
         )
 
@@ -209,7 +217,9 @@ class _Split:
     def predictions(self, outputs: np.ndarray) -> np.ndarray:
         """Returns class indices `(E,)` or, for regression, scores within the range."""
         if self.task.score_range:
-            return np.clip(outputs[:, 0], *self.task.score_range)
+            mean, deviation = self.task.score_scale
+            scores = outputs[:, 0] * deviation + mean
+            return np.clip(scores, *self.task.score_range)
         return outputs.argmax(axis=1)
 
     def scores(self, predictions: Sequence[int | float]) -> dict[str, float]:

@@ -179,7 +179,7 @@ class TextClassifier(TextTask):
             "num_classes": num_classes,
             "num_texts": num_texts,
             "num_choices": num_choices,
-            "labels": labels,
+            "labels": None if labels is None else list(map(str, labels)),
             "max_length": max_length,
             "dropout": dropout,
             "freeze_encoder": freeze_encoder,

@@ -201,9 +201,11 @@ class MaskFiller(FromPreset):
         shapes = zip(*map(self._layout.row_shape, examples), strict=True)
         batch = self._layout.lay_out(examples, tuple(map(max, shapes)))
         is_mask = batch["token_ids"] == self._vocabulary.mask_id
-        # Masked positions first, in order.
+        # Masked positions first, in text order, which ReAT's blocks do not have.
         counts = is_mask.sum(axis=1)
-        positions = np.argsort(~is_mask, axis=1, kind="stable")[:, : counts.max()]
+        sentences = batch.get("sentence_number", np.zeros_like(is_mask))
+        ranks = np.where(is_mask, sentences, np.inf)
+        positions = np.argsort(ranks, axis=1, kind="stable")[:, : counts.max()]
         features = {name: batch[name] for name in self._encoder.feature_names}
         logits = self._objective.logits(
             self._encoder(features, training=False), positions.astype(np.int32)

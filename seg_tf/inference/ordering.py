@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference.row_encoder import RowEncoder, make_row
-from seg_tf.inference.texts import Sentence, split_text
+from seg_tf.inference.texts import Sentence, check_texts, split_text
 from seg_tf.interop import FromPreset
 from seg_tf.layouts.rows import Segment
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
@@ -77,6 +77,7 @@ class SentenceOrderer(FromPreset):
 
     def predict(self, documents: Sequence[str]) -> list[list[str]]:
         """Returns each text's sentences in predicted order. A line is a paragraph."""
+        documents = check_texts(documents, "documents")
         sentences = [split_text(document, self._splitter) for document in documents]
         return [
             [text[number].text for group in groups for number in group.order]

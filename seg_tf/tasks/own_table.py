@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import pathlib
+import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -88,11 +89,16 @@ def read(
         metrics=("spearman", "pearson") if regression else ("accuracy", "matthews"),
         splits=tuple(Split(name, len(some)) for name, some in rows.items()),
         score_range=(min(numbers), max(numbers)) if regression else None,
+        score_scale=_scale(numbers) if regression else (0.0, 1.0),
     )
     return task, {
         split: [_example(task, label, *fields) for fields in some]
         for split, some in rows.items()
     }
+
+
+def _scale(numbers: Sequence[float]) -> tuple[float, float]:
+    return statistics.fmean(numbers), statistics.pstdev(numbers) or 1.0
 
 
 def _rows(path: pathlib.Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:

@@ -60,6 +60,8 @@ class Task:
             metric, which ranks models.
         splits: tuple of `Split`. Data splits in the order train, dev, test.
         score_range: tuple of float. Lowest and highest score, for regression only.
+        score_scale: tuple of float. Mean and deviation by which models are trained on
+            standardized scores. (0, 1) keeps the scores, as published recipes do.
         num_choices: int. Number of choices of a multiple-choice task, each scored in a
             separate row. 1 for other tasks.
     """
@@ -70,6 +72,7 @@ class Task:
     metrics: tuple[str, ...] = ("accuracy",)
     splits: tuple[Split, ...]
     score_range: tuple[float, float] | None = None
+    score_scale: tuple[float, float] = (0.0, 1.0)
     num_choices: int = 1
 
     @property

@@ -117,6 +117,11 @@ def _prepare(
             options.asked,
             processes=processes,
         )
+        if options.overwrite and folder.path.resolve() in initial.resolve().parents:
+            raise ValueError(
+                "`--overwrite` must not remove the run of `--initial_checkpoint`. "
+                f"Received: --output_dir={folder.path} and {initial}"
+            )
         checksums = contents.read_state(initial)["checksums"]
         initial_weights = checksums[contents.ENCODER_FILE]
         config, settings = _adopt_settings(config, initial, options.asked)

@@ -138,10 +138,13 @@ class RunWriter:
             for name, value in row.items()
             if name not in ("kind", "updates")
         }
-        with self._events.as_default(updates):
-            for name, value in scalars.items():
-                tf.summary.scalar(name, value)
-        self._events.flush()
+        try:
+            with self._events.as_default(updates):
+                for name, value in scalars.items():
+                    tf.summary.scalar(name, value)
+            self._events.flush()
+        except tf.errors.OpError as error:  # such as a full disk
+            raise OSError(error.message) from error
         return scalars
 
 

@@ -35,6 +35,7 @@ _FREE_SETTINGS = {"config.name", "config.records_dir"} | {
         "checkpoint_interval",
         "keep_checkpoints",
         "callbacks",
+        "probes",
     )
 }
 
@@ -53,6 +54,8 @@ class RunFolder:
         self.checkpoints_folder = path / "checkpoints"
         # Checkpoints that are damaged or from a decay that a longer run does not share.
         self.set_aside_folder = path / "set_aside"
+        aside = self.set_aside_folder
+        self._folders = (self.checkpoints_folder, self.events_folder, aside)
 
     @classmethod
     def of_checkpoint(cls, folder: pathlib.Path) -> RunFolder | None:
@@ -61,10 +64,14 @@ class RunFolder:
         run = cls(checkpoints.parent)
         return run if checkpoints == run.checkpoints_folder else None
 
+    def existing_parts(self) -> list[str]:
+        """Returns the names of the folders and the log that exist."""
+        parts = (*self._folders, self.log_file)
+        return [path.name for path in parts if path.exists()]
+
     def remove_run(self) -> None:
         """Removes the files and folders of a run. Other content is kept."""
-        folders_ = (self.checkpoints_folder, self.events_folder, self.set_aside_folder)
-        for folder in folders_:
+        for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
         # `run.json` is last, so that after an interruption the folder is still a run.
         files_ = (self.log_file, self.trackers_file, self.curve_file)
@@ -116,7 +123,15 @@ def prepare(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> in
 
 
 def check(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> None:
-    """Raises `OutputFolderError` if the folder has another run, unless `overwrite`."""
+    """Raises `OutputFolderError` if the folder has another run, unless `overwrite`.
+
+    Files that are named like a run's, but without `run.json`, are never removed.
+    """
+    if not folder.run_file.exists() and (found := folder.existing_parts()):
+        raise OutputFolderError(
+            "`--output_dir` must be a new folder or that of a run, which has run.json. "
+            f"Received: {folder.path}, which has {', '.join(found)} without it"
+        )
     if overwrite or not folder.run_file.exists():
         return
     differences = differing_settings(_read(folder), run, {*_FREE_SETTINGS, _LENGTH})

@@ -258,6 +258,8 @@ class Trainer:
             probed: Mapping[str, float] = {}
             if self.probe:
                 probed = self.probe(self.learner.encoder, self.learner.objectives)
+            # Callbacks and errors must be the same on all processes.
+            probed = self.distribution.broadcast_object(probed)
         weights = [source.weight for source in self.inputs.sources.values()]
         means = {
             metric: float(
@@ -274,15 +276,16 @@ class Trainer:
         if bad:
             raise NonFiniteLossError(f"the validation is not finite: {bad}")
         self._validation = (self.updates, means)
-        self._callbacks.on_epoch_end(
-            (self.updates - 1) // self._settings.validation_interval,
-            {f"val_{name}": value for name, value in means.items()},
-        )
-        self.learner.memory.collect(self.distribution)
-        if self._writer:
-            self._writer.write_validation(
-                self.updates, means, self._speed.now(), self.learner
+        with self._speed.paused():
+            self._callbacks.on_epoch_end(
+                (self.updates - 1) // self._settings.validation_interval,
+                {f"val_{name}": value for name, value in means.items()},
             )
+            self.learner.memory.collect(self.distribution)
+            if self._writer:
+                self._writer.write_validation(
+                    self.updates, means, self._speed.now(), self.learner
+                )
 
     def _validate_on(self, batches: tf.data.Dataset) -> dict[str, float]:
         self.learner.take_validation_results()
@@ -300,6 +303,9 @@ class Trainer:
 
     def _resume_or_initialize(self) -> None:
         """Restores a checkpoint or initializes a new run. Only the chief calls it."""
+        is_new = self.overwrite or not self.checkpoints.updates()
+        if is_new:
+            self._load_initial()  # may fail, and nothing has been removed or written
         previous = run_folder.prepare(
             self.folder, self.description, overwrite=self.overwrite
         )
@@ -313,7 +319,21 @@ class Trainer:
             if state.get("validation"):
                 self._validation = (state["updates"], state["validation"])
             self.report(f"Resuming from {self.checkpoints.path(state['updates'])}")
-        elif self.initial_checkpoint:
+        else:
+            if not is_new:
+                self._load_initial()
+            if rows := run_folder.read_log(self.folder.log_file):
+                aside = self.folder.set_aside_folder / f"{rows[-1]['updates']}.jsonl"
+                aside.parent.mkdir(exist_ok=True)
+                self.folder.log_file.replace(aside)
+                self.report(
+                    f"No checkpoint to resume from in {self.checkpoints.folder}: "
+                    f"starting again from update 0. The log so far is {aside}"
+                )
+        files.write_json(self.folder.run_file, self.description)
+
+    def _load_initial(self) -> None:
+        if self.initial_checkpoint:
             pretrained.restore_weights(
                 self.initial_checkpoint,
                 self.learner.encoder,
@@ -322,7 +342,6 @@ class Trainer:
                 self.facts,
             )
             self.report(f"Starting from the weights of {self.initial_checkpoint}")
-        files.write_json(self.folder.run_file, self.description)
 
     def _share_state(self) -> None:
         self.distribution.broadcast(checkpoint.all_variables(self.learner))

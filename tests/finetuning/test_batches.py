@@ -90,7 +90,9 @@ def batches(texts, labels=None, kind="bert", **arguments):
     return text_batches(tiny(kind), texts, labels, **{"batch_size": 2, **arguments})
 
 
-def test_rows_are_those_of_the_texts_in_order():
+@pytest.mark.parametrize("at_once", [1, 2**22])
+def test_rows_are_those_of_the_texts_in_order(monkeypatch, at_once):
+    monkeypatch.setattr("seg_tf.finetuning.batches._CHUNK_CHARACTERS", at_once)
     (first, second) = batches([("w0", "w1 w2"), ("w3", ""), ("w4", "w5")])
     assert first["token_ids"][:, :7].numpy().tolist() == [
         [2, 7, 3, 8, 9, 3, 0],

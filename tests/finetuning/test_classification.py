@@ -7,10 +7,11 @@ import tempfile
 import numpy as np
 import pytest
 
+from seg_tf import tasks
 from seg_tf.finetuning.classification import ClassificationRunner
 from seg_tf.finetuning.text_classifier import TextClassifier
 from seg_tf.finetuning.trials import TrainingDiverged, Trial
-from seg_tf.tasks import checksum, read
+from seg_tf.tasks import checksum, own_table, read
 from seg_tf.tasks.finetuning_settings import Setting
 from tests.finetuning import task_folders
 from tests.finetuning.tiny_models import text_batches, tiny
@@ -86,6 +87,23 @@ def test_regression_is_learnt_and_its_loss_is_no_broadcast(tmp_path):
     assert logs[-1]["loss"] < 1.5
     assert logs[-1]["dev_loss"] < 1.5
     assert sts_b.baselines["without a model"] == {"spearman": 0.0, "pearson": 0.0}
+
+
+@pytest.mark.usefixtures("traced")
+def test_scores_of_a_table_may_have_any_range(tmp_path):
+    table = tmp_path / "scores.csv"
+    rows = [f"w{n % 3} w{n % 7},{600 + 10 * (n % 3)}" for n in range(60)]
+    table.write_text("\n".join(["text,score", *rows]))
+    columns = (["text"], "score")
+    task, splits = own_table.read(str(table), *columns, str(table), regression=True)
+    tasks.register(task, splits)
+    scored = ClassificationRunner(tiny("slm"), task, tmp_path, save_model=True)
+    scores, logs = scored.run(Trial(LEARNS, 1), tmp_path)
+    assert scores["pearson"] > 0.9
+    assert logs[-1]["dev_loss"] < 0.5
+    model = TextClassifier.from_preset(tmp_path / "model")
+    values = model.predict([f"w{n} w5" for n in range(3)])
+    np.testing.assert_allclose(values, [[600], [610], [620]], atol=4)
 
 
 def test_both_dev_sets_of_mnli_and_the_diagnostic_set(tmp_path):

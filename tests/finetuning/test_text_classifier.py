@@ -452,7 +452,8 @@ def test_calls_of_keras_hub_s_classifiers(models, name):
 
 @pytest.fixture(scope="module")
 def keras_user():
-    return TextClassifier.from_preset(tiny("bert"), labels=["bad", "good"], seed=1)
+    names = np.array(["bad", "good"])
+    return TextClassifier.from_preset(tiny("bert"), labels=names, seed=1)
 
 
 @pytest.mark.usefixtures("traced")

@@ -1,10 +1,12 @@
 """Word pieces for masks, against rows that were laid out by hand."""
 
 import dataclasses
+import types
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from seg_tf.inference.masked_lm import MaskFiller
 from seg_tf.objectives.masked_lm import MaskedLM
@@ -64,6 +66,24 @@ def test_every_row_form_fills_each_mask_whatever_the_company(kind):
         for one, other in zip(alone, masks, strict=True):
             assert sum(filling.probability for filling in one) == pytest.approx(1)
             assert dict(one) == pytest.approx(dict(other), abs=1e-5)
+
+
+def test_masks_of_reat_are_in_text_order():
+    filler = MaskFiller(pretrained_of("reat"))
+
+    def encode(features, training):
+        return tf.one_hot(features["token_ids"], VOCABULARY.size)
+
+    # Each mask gets the word before it.
+    encode.feature_names = filler._encoder.feature_names
+    filler._encoder = encode
+    filler._objective = types.SimpleNamespace(
+        logits=lambda sequence, at: tf.gather(sequence, at - 1, batch_dims=1)
+    )
+    for text in ("w1 w2 [MASK]\nw3 [MASK]", "w3 [MASK]\nw1 w2 [MASK]"):
+        (masks,) = filler.predict([text], num_best=1)
+        expected = [line.split()[-2] for line in text.splitlines()]
+        assert [best.piece for (best,) in masks] == expected
 
 
 def test_what_cannot_be_filled_is_refused():

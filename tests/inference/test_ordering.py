@@ -110,6 +110,8 @@ def test_strings_come_back_in_the_order_that_was_found(run_dir):
     for text, found in zip(texts, orderer.predict(given), strict=True):
         (order,) = (group.order for group in orderer.order([text])[0])
         assert found == [text[number].text for number in order]
+    with pytest.raises(ValueError, match="`documents` must"):
+        orderer.predict(given[0])
 
 
 def test_other_models_are_refused(pretrained):

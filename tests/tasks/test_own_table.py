@@ -49,6 +49,7 @@ def test_scores_pairs_and_a_dev_file(tmp_path):
     task, splits = own_table.read(str(train), ["a", "b"], "score", str(dev))
     assert task.is_regression
     assert (task.num_texts, task.score_range) == (2, (0.0, 7.25))
+    assert task.score_scale == (3.625, pytest.approx((899 / 12 / 16) ** 0.5))
     assert splits["train"][3] == Example(("x3", "y3"), 0.75, f"{train}:4")
     assert [(one.texts, one.label) for one in splits["dev"]] == [(("no", "yes"), 2.0)]
     for value, expected in ((True, True), (None, False)):

@@ -1,5 +1,6 @@
 import dataclasses
 import errno
+import shutil
 import signal
 
 import keras
@@ -258,6 +259,25 @@ def test_disk_that_is_full_for_the_log_stops_the_run_cleanly(tmp_path, monkeypat
         run(tmp_path)
     assert f"{tmp_path}/log.jsonl" in str(caught.value)
     assert f"{tmp_path}/checkpoints/update-00000008" in str(caught.value)
+
+
+def test_disk_that_is_full_for_events_stops_the_run_cleanly(tmp_path, monkeypatch):
+    def scalar(name, value):
+        raise tf.errors.ResourceExhaustedError(None, None, "No space left")
+
+    monkeypatch.setattr(tf.summary, "scalar", scalar)
+    with pytest.raises(TrainingStopped, match="after update 3: No space left"):
+        run(tmp_path)
+
+
+def test_log_of_a_run_whose_checkpoints_are_gone_is_set_aside(tmp_path, unbroken):
+    with pytest.raises(Interrupted):
+        run(tmp_path, None, At(16, terminate, "test"))
+    log = (tmp_path / "log.jsonl").read_text()
+    shutil.rmtree(tmp_path / "checkpoints")
+    assert_same_run(tmp_path, *run(tmp_path), unbroken)
+    (kept,) = (tmp_path / "set_aside").iterdir()
+    assert kept.read_text() == log
 
 
 def test_vocabulary_of_the_records_is_taken_unless_the_config_has_one():

@@ -31,6 +31,7 @@ def test_settings_that_no_weight_depends_on_may_change(folder):
         keep_checkpoints=9,
         validation_interval=99,
         recompute_layers=True,
+        probes=("blimp=elsewhere",),
     )
     run_folder.prepare(folder, changed, overwrite=False)
     assert '"log_interval": 7' in folder.run_file.read_text()
@@ -82,6 +83,14 @@ def test_overwrite_removes_the_run_and_nothing_else(folder):
     left = sorted(path.name for path in folder.path.iterdir())
     assert left == ["records", "run.json", "vocab.txt"]
     assert '"seed": 1' in folder.run_file.read_text()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_folders_of_another_program_are_not_removed(tmp_path, overwrite):
+    (tmp_path / "checkpoints").mkdir()
+    with pytest.raises(OutputFolderError, match="which has checkpoints without it"):
+        run_folder.prepare(RunFolder(tmp_path), describe(), overwrite=overwrite)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
 
 
 def test_checking_touches_nothing(tmp_path):
