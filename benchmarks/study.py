@@ -10,6 +10,7 @@ thread each. It can be interrupted and resumes. The second command prints the ta
 This file is also a config: `run_pretraining.py --config=benchmarks/study.py:rotary`.
 """
 
+import concurrent.futures
 import dataclasses
 import json
 import os
@@ -352,14 +353,10 @@ def main(_: Sequence[str]) -> None:
         return
     build_records(pathlib.Path(_RECORDS_DIR.value))
     lock, taken = threading.Lock(), set[tuple[Run, bool]]()
-    workers = [
-        threading.Thread(target=_work, args=(lock, taken))
-        for _ in range(_WORKERS.value)
-    ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    with concurrent.futures.ThreadPoolExecutor(_WORKERS.value) as pool:
+        futures = [pool.submit(_work, lock, taken) for _ in range(_WORKERS.value)]
+    for future in futures:
+        future.result()  # raises the error of a worker
 
 
 if __name__ == "__main__":
