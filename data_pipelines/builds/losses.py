@@ -109,7 +109,7 @@ def describe_broken_files(
     """
     if not names:
         return None
-    # Empty files are failed downloads and do not indicate the size of other files.
+    # Empty files do not indicate the size of other files.
     median = statistics.median_low([size for size in sizes.values() if size] or [0])
     missing = sum(max(sizes[name], median) for name in names)
     return {
@@ -130,7 +130,7 @@ def manifest_entries(
         counts.update(reports[number]["counted"])
         for item in reports[number]["rejected"]:
             counts[item["reason"]] += 1
-            if item["ends_file"]:
+            if item["ends_file"] and is_lost(item["reason"]):
                 broken_files.append(item["source"])
     return {
         "rejected": dict(sorted(counts.items())),

@@ -188,7 +188,11 @@ def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
     folder = mirrors.mirror_folder(url) / subfolder
     is_mirror = (folder / MIRROR_FILE).exists() or not (folder / FILE_NAME).exists()
     if is_mirror and not (folder / _PROGRESS_FOLDER).exists():
-        mirrors.update(folder, f"{url}/{subfolder}" if subfolder else url)
+        url = f"{url}/{subfolder}" if subfolder else url
+        if not mirrors.update(folder, url) and (folder / MIRROR_FILE).exists():
+            # It may lack shards of a build that is no longer there.
+            with files.locked(folder, in_use(folder)):
+                mirrors.clear(folder)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -84,13 +84,14 @@ class PlainTextReader(base.TextReader):
         block = None
         for line in streams.lines(stream, self.max_document_bytes):
             is_blank = line.data.isspace()
-            if block is not None and (is_blank or self.documents == "lines"):
-                yield block
-                block = None
-            if block is not None:
+            if block is not None and not is_blank:
                 block.add(line)
             elif not is_blank:
                 block = streams.Block(line, self.max_document_bytes)
+            # A line is complete, even if the rest of the file is damaged.
+            if block is not None and (is_blank or self.documents == "lines"):
+                yield block
+                block = None
         if block is not None:
             yield block
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import charset_normalizer
 
 from data_pipelines.cleaning import duplicates
-from data_pipelines.readers import Document, get_reader, plain_text
+from data_pipelines.readers import Document, get_reader, plain_text, streams
 from data_pipelines.readers.base import LEFT_OUT_REASONS
 from seg_tf import file_listing
 from seg_tf.config import MuonConfig, RunConfig, StableAdamWConfig
@@ -101,7 +101,7 @@ def find_text_field(path: str) -> str | None:
         for _, row in itertools.islice(own_table.records(pathlib.Path(path)), 200):
             strings = {k: v for k, v in row.items() if isinstance(v, str)}
             sizes.update({name: len(value) for name, value in strings.items()})
-    except ValueError:  # The reader of the format reports errors.
+    except Exception:  # The reader of the format reports errors, also of compression.
         return None
     return None if "text" in sizes else max(sizes, key=sizes.__getitem__, default=None)
 
@@ -134,7 +134,7 @@ def survey(text: str, format: str, options: Mapping[str, Any]) -> Survey:
     if len(rejected) > 0.05 * (num_documents + len(rejected)):
         first, hint = rejected[0], "The options: seg-tf readers --help"
         if first.reason == "not_utf8":
-            with sources[first.source].open("rb") as file:
+            with streams.open_text(sources[first.source]) as file:
                 encoding = guess_encoding(file.read(1 << 16))
             hint = f"It looks like {encoding}: add --reader_options={encoding=!s}"
         elif first.reason == "missing_text_field":

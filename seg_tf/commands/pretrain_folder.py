@@ -24,6 +24,7 @@ from seg_tf.commands import folder_choices as choices
 from seg_tf.config import RunConfig, from_config_dict, to_config_dict, to_dict
 from seg_tf.config.base import flat
 from seg_tf.data.manifest import Manifest
+from seg_tf.text.splitters import load_parameters
 from seg_tf.training.run_folder import RunFolder
 
 _NUM_UPDATES = "training.num_updates"
@@ -96,10 +97,13 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
     overrides = config_flags.get_override_values(values["config"])
     root = command_line.local_path(folder.partition("*")[0], "FOLDER").absolute()
     output = command_line.folder_path(values.output_dir or f"runs/{root.name}")
-    if root.is_dir() and output.absolute().is_relative_to(root):
-        raise ValueError(
-            f"`--output_dir` must not be in the text, {root}. Received: {output}"
-        )
+    cache = values.cache_dir or f"{root}.seg_tf"
+    cache = command_line.folder_path(cache, "cache_dir")
+    for name, place in (("output_dir", output), ("cache_dir", cache)):
+        if root.is_dir() and place.absolute().is_relative_to(root):
+            raise ValueError(
+                f"`--{name}` must not be in the text, {root}. Received: {place}"
+            )
     plan_file = output / PLAN_FILE
     requested = {"folder": folder, "config": is_named and values.config.name}
     requested |= {name: getattr(values, name) for name in ("minutes", *TEXT_CHOICES)}
@@ -116,8 +120,6 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
         return config, written["records"], str(output)
     window = overrides.get("inputs.window_length", 128)
     window = values.config.inputs.window_length if is_named else window
-    cache = values.cache_dir or f"{root}.seg_tf"
-    cache = command_line.folder_path(cache, "cache_dir")
     records = build_records(folder, window, cache)
     manifest, elapsed = Manifest.load(records), time.monotonic() - begin
     counts = Manifest.load(records / "documents").text_counts()
@@ -185,7 +187,8 @@ def build_records(folder: str, window: int, cache: pathlib.Path) -> pathlib.Path
             "source code and other names, give a glob such as 'FOLDER/**/*.py' and "
             "--format=plain_text"
         )
-    paths = [*readers.get_reader(format, **options).sources(folder).values()]
+    sources = readers.get_reader(format, **options).sources(folder)
+    paths = [*sources.values()]
     sizes = {str(path): path.stat().st_size for path in paths}
     if format == "plain_text" and len(paths) == 1 and "documents" not in options:
         # The survey reports errors.
@@ -212,8 +215,11 @@ def build_records(folder: str, window: int, cache: pathlib.Path) -> pathlib.Path
         f"{sample.script.lower()} letters, {sample.copies:.1%} in exact copies."
     )
     show("Choices for this text", chosen, TEXT_CHOICES)
-    stamps = {str(path): [path.stat().st_size, path.stat().st_mtime] for path in paths}
-    key = files.content_checksum({**chosen, "window": window, "files": stamps})
+    stats = {name: path.stat() for name, path in sources.items()}
+    stamps = {name: [stat.st_size, stat.st_mtime] for name, stat in stats.items()}
+    parameters = load_parameters(chosen["sentence_parameters"]).checksum
+    key = {**chosen, "sentences": parameters, "window": window, "files": stamps}
+    key = files.content_checksum(key)
     place = cache / key[:12]
     vocab_file, records = place / "vocab.txt", place / "records"
     needed = total / _BYTES_PER_SECOND

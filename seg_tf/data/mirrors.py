@@ -71,10 +71,7 @@ def update(folder: pathlib.Path, url: str, gigabytes: float | None = None) -> bo
         mark, manifest_file = folder / MIRROR_FILE, folder / FILE_NAME
         previous = files.read_json(mark) if mark.exists() else {}
         if not manifest_file.exists() or manifest_file.read_bytes() != content:
-            mark.unlink(missing_ok=True)
-            for path in folder.iterdir():
-                if path.is_file() and not path.name.startswith("."):
-                    path.unlink()
+            clear(folder)
             _write_if_changed(manifest_file, content)
         vocabulary = Manifest.load(folder).vocabulary["file"]
         for name in (vocabulary, SENTENCE_PARAMETERS_FILE):
@@ -87,6 +84,14 @@ def update(folder: pathlib.Path, url: str, gigabytes: float | None = None) -> bo
         if not mark.exists() or previous != settings:
             files.write_json(mark, settings)
     return True
+
+
+def clear(folder: pathlib.Path) -> None:
+    """Removes the files of a mirror, first the one that marks it as a mirror."""
+    (folder / MIRROR_FILE).unlink(missing_ok=True)
+    for path in folder.iterdir():
+        if path.is_file() and not path.name.startswith("."):
+            path.unlink()
 
 
 def _write_if_changed(path: pathlib.Path, content: bytes) -> None:

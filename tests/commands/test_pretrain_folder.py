@@ -264,6 +264,16 @@ def call(*arguments):
             "--reader_options=encoding=cp1251",
         ),
         (
+            "a.txt.gz",
+            gzip.compress("Где это? ".encode("cp1251") * 99),
+            "--reader_options=encoding=cp1251",
+        ),
+        (
+            "a.jsonl.gz",
+            gzip.compress(b'{"text": "a"}\n' * 99)[:-9],
+            "at least 20,000 char",
+        ),
+        (
             "a.jsonl",
             b'{"body": "long"}\n' + b'{"id": "x"}\n' * 3,
             "--reader_options=text_field=NAME",
@@ -272,11 +282,11 @@ def call(*arguments):
 )
 def test_unusable_text_is_refused_with_what_to_do(tmp_path, name, content, expected):
     (tmp_path / name).write_bytes(content)
-    code, _, errors = call(tmp_path, f"--cache_dir={tmp_path / 'cache'}")
+    code, _, errors = call(tmp_path)
     assert code == 1
     assert errors.startswith("error: ")
     assert expected in " ".join(errors.split())
-    assert not (tmp_path / "cache").exists()
+    assert not pathlib.Path(f"{tmp_path}.seg_tf").exists()
 
 
 def test_only_files_that_are_read_are_looked_at(tmp_path, monkeypatch):
@@ -288,23 +298,24 @@ def test_only_files_that_are_read_are_looked_at(tmp_path, monkeypatch):
     with gzip.open(tmp_path / "book.txt.gz", "wt") as file:
         file.write("\n".join([3 * line] * 50))
     (tmp_path / "cover.jpg").write_bytes(bytes(9_000))
-    _, _, errors = call(tmp_path, f"--cache_dir={tmp_path / 'cache'}")
+    _, _, errors = call(tmp_path)
     assert "{'documents': 'blank_lines', 'hard_wrapped': 'yes'}" in errors
     (tmp_path / "book.txt.gz").rename(tmp_path / "book.pdf")
     (tmp_path / "book.txt").write_text("\n".join([3 * line] * 50), "utf-16")
     options = "--reader_options=encoding=utf-16"
-    _, _, errors = call(tmp_path, options, f"--cache_dir={tmp_path / 'cache'}")
+    _, _, errors = call(tmp_path, options)
     assert "'documents': 'blank_lines',\n'hard_wrapped': 'yes'" in errors
     (tmp_path / "book.txt").unlink()
     (tmp_path / "reviews.csv").write_text("n;text\n1;Very good.\n")
     options = "--reader_options=delimiter=;"
-    _, _, errors = call(tmp_path, options, f"--cache_dir={tmp_path / 'cache'}")
+    _, _, errors = call(tmp_path, options)
     assert "csv {'delimiter': ';'}" in errors
     (tmp_path / "reviews.csv").write_text("n,review\n1,Very good.\n")
-    _, _, errors = call(tmp_path, f"--cache_dir={tmp_path / 'cache'}")
+    _, _, errors = call(tmp_path)
     assert "csv {'text_field': 'review'}" in errors
-    _, _, errors = call(tmp_path, f"--output_dir={tmp_path / 'run'}")
-    assert "`--output_dir` must not be in the text" in " ".join(errors.split())
+    for name in ("output_dir", "cache_dir"):
+        _, _, errors = call(tmp_path, f"--{name}={tmp_path / 'here'}")
+        assert f"`--{name}` must not be in the text" in " ".join(errors.split())
 
 
 def test_flags_of_a_named_config_are_kept(monkeypatch):

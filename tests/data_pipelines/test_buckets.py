@@ -150,6 +150,14 @@ def test_a_killed_transfer_goes_on(corpus, records, url, monkeypatch):
     assert in_bucket(url) == of_build(records)
 
 
+def test_a_mirror_of_what_was_removed_is_no_build(corpus, records, url):
+    assert build(corpus, url).returncode == 0
+    next(mirrors.mirror_folder(url).glob("train-*.tfrecord")).unlink()
+    fsspec.filesystem("s3").rm(url, recursive=True)
+    assert build(corpus, url).returncode == 0
+    assert in_bucket(url) == of_build(records)
+
+
 @pytest.mark.parametrize(
     "config",
     [

@@ -63,6 +63,14 @@ def test_resumed_reading_counts_earlier_losses():
     assert feed(watch, more) == error
 
 
+def test_empty_files_are_not_broken():
+    item = {"reason": "empty_file", "source": "a", "ends_file": True}
+    report = {"counted": {}, "rejected": [item, {**item, "reason": "truncated_gzip"}]}
+    entries = losses.manifest_entries({0: report}, {"a": 0, "b": 9})
+    assert entries["rejected"] == {"empty_file": 1, "truncated_gzip": 1}
+    assert entries["broken_files"]["count"] == 1
+
+
 # --- Builds ---------------------------------------------------------------------
 
 

@@ -33,6 +33,12 @@ def read(folder, text, **options):
     return found
 
 
+def test_every_whole_line_before_damage_is_a_document(tmp_path):
+    data = gzip.compress(b"one\ntwo\nthree\n") + bytes(512)
+    *kept, _ = helpers.read_bytes(tmp_path, "plain_text", data, documents="lines")
+    assert helpers.paragraphs(kept) == [["one"], ["two"], ["three"]]
+
+
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("hard_wrapped", ["auto", "yes"])
 def test_wrapped_lines_are_joined(tmp_path, hard_wrapped, line_end):
