@@ -65,7 +65,7 @@ class Results:
         elif file.name == "perplexity.json":
             result = files.read_json(file)
             self._add(result["run"], "perplexity", result, file)
-        elif file.name == "log.jsonl":
+        elif file.name == "log.jsonl" and folders.is_checkpoint(file.parent):
             checkpoint = folders.find_checkpoint(file.parent)
             config = pretrained.read_config(checkpoint, contents.read_state(checkpoint))
             self._add(config.name, "log", config, file)

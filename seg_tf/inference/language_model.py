@@ -127,7 +127,8 @@ class LanguageModel(FromPreset):
         generator = TextGenerator(self, prompt)
         words = generator.sample(sampling or Sampling(), np.random.default_rng(seed))
         spelled = map(generator.text.spell, itertools.islice(words, num_words))
-        return prompt + "".join(spelled)
+        begin = prompt if generator.text.begins_paragraph else prompt.rstrip()
+        return begin + "".join(spelled)
 
     def word_text(self, paragraphs: Iterable[str]) -> WordText:
         """Returns the words of nonblank paragraphs. An `<eos>` ends each paragraph."""

@@ -108,7 +108,7 @@ class Dropout(keras.layers.Dropout):
         outputs = ops.cast(inputs, dtype)
         if keras.backend.backend() == "jax" and self.noise_shape is None:
             bits = hashed_bits(outputs.shape, self.seed_generator.next())
-            mask = bits >= round(self.rate * 2**32)
+            mask = bits >= np.uint32(min(round(self.rate * 2**32), 2**32 - 1))
             outputs = ops.where(mask, outputs / (1 - self.rate), 0)
         else:
             outputs = super().call(outputs, training=training)

@@ -83,7 +83,7 @@ class IndexEmbedding(ArgumentsConfig, keras.layers.Layer):
     def compute_output_shape(
         self, features_shape: Mapping[str, Any]
     ) -> tuple[Any, ...]:
-        batch_and_length = next(iter(features_shape.values()))
+        batch_and_length = features_shape[next(iter(self.tables))]
         return (*batch_and_length, self.hidden_size)
 
 

@@ -102,6 +102,7 @@ class IndexedLayout(Layout):
         self, inputs: Any, encoder: Any, vocabulary: Any, max_length: int | None = None
     ):
         num_positions = encoder.index_tables.get("position_index")
+        window = inputs.window_length if max_length is None else max_length
         if max_length is None:
             max_length = min(inputs.row_length, num_positions or inputs.row_length)
         elif num_positions is not None and max_length > num_positions:
@@ -110,8 +111,7 @@ class IndexedLayout(Layout):
                 f"{num_positions}. Received: max_length={max_length}"
             )
         self.max_length = max_length
-        window_length = min(inputs.window_length, max_length)
-        self.text_capacity = TextCapacity(window_length - NUM_SPECIAL_TOKENS)
+        self.text_capacity = TextCapacity(min(window, max_length) - NUM_SPECIAL_TOKENS)
         self.longest_part = max_length - NUM_SPECIAL_TOKENS
         self._special_ids = vocabulary.special_ids
         self._caps = encoder.index_caps

@@ -118,7 +118,7 @@ def rotary_sizes(head_size: int, shares: Mapping[str, float]) -> dict[str, int]:
     total = sum(shares.values())
     sizes = {}
     for name, share in sorted(shares.items()):
-        size = head_size * share / total if share > 0 else 0.0
+        size = round(head_size * share / total, 6) if share > 0 else 0.0
         if size < 2 or size % 2:
             raise ValueError(
                 "`rotary_shares` must give every index an even number of a head's "

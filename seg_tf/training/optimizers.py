@@ -86,7 +86,7 @@ class AdamW(keras.optimizers.AdamW):
         first, second = self._momentums[index], self._velocities[index]
         gradient = ops.cast(dense(gradient), variable.dtype)
         rate = ops.cast(learning_rate, "float32")
-        step = ops.cast(self.iterations.value + 1, "float32")
+        step = ops.cast(self.iterations + 1, "float32")
         power_1, power_2 = ops.power(self.beta_1, step), ops.power(self.beta_2, step)
         # The kernel divides by sqrt(v) + epsilon and corrects the quotient.
         root = ops.sqrt(1 - power_2)

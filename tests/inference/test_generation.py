@@ -84,7 +84,8 @@ def test_a_model_writes_on_and_a_seed_gives_a_text(language_model_dir):
     for token_id in drawn:
         expected += shown.spell(token_id)
         shown.append(token_id)
-    assert model.generate("The w2", num_words=24, seed=1) == expected
+    for prompt in ("The w2", "The w2 \n"):
+        assert model.generate(prompt, num_words=24, seed=1) == expected
 
 
 def test_neither_unknown_words_nor_empty_paragraphs_are_drawn(language_model_dir):

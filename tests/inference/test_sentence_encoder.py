@@ -141,6 +141,11 @@ def test_rows_are_no_longer_than_the_maximum(kind):
     assert np.abs(first - second).max() > 0.01
 
 
+def test_rows_may_be_longer_than_windows_of_pretraining():
+    layout = SentenceEncoder(tiny("segabert"), max_length=500).layout
+    assert layout.text_capacity.num_pieces == 498
+
+
 def test_a_text_of_reat_has_the_mean_of_its_sentences():
     encoder = encoder_of("reat")
     (expected,) = encoder.encode_sentences(TEXTS[:1])

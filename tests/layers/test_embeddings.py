@@ -24,6 +24,11 @@ def test_gradients_of_repeated_rows_are_summed_before_adam_squares_them():
     np.testing.assert_allclose(second_moment, [[(3 - 1) ** 2 / 2], [25 / 2]])
 
 
+def test_features_without_a_table_do_not_determine_the_shape():
+    features = {"is_new": keras.Input(()), "token_index": keras.Input((None,))}
+    assert IndexEmbedding({"token_index": 2}, 8)(features).shape == (None, None, 8)
+
+
 def test_sinusoidal_rows_are_sines_then_cosines_of_their_positions():
     table = np.asarray(SinusoidalTable(0.3)((7, 6), "float32"))
     frequencies = 10_000.0 ** (-2 * np.arange(3) / 6)

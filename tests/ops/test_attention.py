@@ -206,5 +206,7 @@ def test_products_depend_on_distances_in_every_level_alone(vectors):
     ],
 )
 def test_shares_without_an_even_size_are_refused(head_size, shares):
+    # 64 * 0.6 / (0.6 + 0.2) is 47.99999999999999.
+    assert rotary_sizes(64, {"a": 0.6, "b": 0.2}) == {"a": 48, "b": 16}
     with pytest.raises(ValueError, match="an even number of a head's"):
         rotary_sizes(head_size, shares)

@@ -11,6 +11,7 @@ from seg_tf.config import (
     build_from,
 )
 from seg_tf.layers.common import mark_hidden_matrix
+from seg_tf.training.optimizers import AdamW
 from tests.training.stand_ins import small_learner
 
 
@@ -111,6 +112,15 @@ def test_config_builds_the_optimizer_with_its_settings():
         assert settings[name] == getattr(config, name), name
     # The training step clips, once the gradients of all processes are summed.
     assert settings["global_clipnorm"] is None
+
+
+def test_gradients_can_be_accumulated_by_keras():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile(AdamW(0.1, gradient_accumulation_steps=2), "mse", jit_compile=False)
+    before = model.get_weights()[0]
+    model.fit(np.ones((4, 2)), np.ones(4), batch_size=2, verbose=0)
+    # Both gradients have the same sign, and Adam's first step has the size of the rate.
+    np.testing.assert_allclose(abs(model.get_weights()[0] - before), 0.1, rtol=0.01)
 
 
 def test_muon_config_gives_both_groups_one_schedule_with_two_peaks():
