@@ -81,21 +81,26 @@ def _mean(values: Sequence[float] | np.ndarray, digits: int) -> str:
     return f"{mean} ± {np.std(values, ddof=1) / math.sqrt(len(values)):.{digits}f}"
 
 
-def primary(known: Known) -> list[list[str]]:
-    """Returns the table of the primary comparisons, paired by seed."""
-    rows, p_values = [], []
+def primary(known: Known, num_seeds: int = 5) -> list[list[str]]:
+    """Returns the table of the primary comparisons, paired by seed.
+
+    They are tested together, once all of them have `num_seeds` seeds.
+    """
+    header = ["comparison", "seeds", "first", "second", "difference", "p", "Holm's p"]
+    rows, pairs = [], []
     for *arms, measure in _PRIMARY:
         sides = [measured(arm, known) for arm in arms]
         seeds = sorted(sides[0].keys() & sides[1].keys())
-        if len(seeds) < 2:
+        if not seeds:
             continue
         first, second = ([measure(side[seed]) for seed in seeds] for side in sides)
-        p_values.append(float(stats.ttest_rel(first, second).pvalue))
+        pairs.append((first, second))
         cells = [_mean(side, 3) for side in (first, second, np.subtract(first, second))]
-        rows.append([" − ".join(arms), str(len(seeds)), *cells, f"{p_values[-1]:.4f}"])
-    for row, p_value in zip(rows, holm(p_values), strict=True):
-        row.append(f"{p_value:.4f}")
-    header = ["comparison", "seeds", "first", "second", "difference", "p", "Holm's p"]
+        rows.append([" − ".join(arms), str(len(seeds)), *cells, "–", "–"])
+    if [len(first) for first, _ in pairs] == [num_seeds] * len(_PRIMARY):
+        p_values = [float(stats.ttest_rel(*pair).pvalue) for pair in pairs]
+        for row, p_value, adjusted in zip(rows, p_values, holm(p_values), strict=True):
+            row[-2:] = [f"{p_value:.4f}", f"{adjusted:.4f}"]
     return [header, *rows]
 
 

@@ -61,24 +61,30 @@ def test_distances_count_to_the_last_position_of_a_stretch():
     np.testing.assert_array_equal(study_measures.distances_to_ends(groups), expected)
 
 
-def test_a_comparison_pairs_runs_by_seed():
+def test_comparisons_pair_runs_by_seed_and_are_tested_together():
     losses = {"bert": [5.0, 5.2, 5.1], "segabert": [4.9, 5.15, 4.9]}
+    losses |= dict.fromkeys(("rotary", "slm"), (4.0, 4.1, 4.0))
+    losses |= dict.fromkeys(("tables", "levels"), (4.2, 3.9, 4.0))
     known = {
         Run(arm, 1.0, seed): {
             "validation_losses": [[1, 5.0]],
             "loss_at": {"128": loss},
+            "probes": {"sp": loss / 10, "bso": loss / 20},
         }
         for arm, values in losses.items()
         for seed, loss in enumerate(values)
     }
-    _, row = study_report.primary(known)
+    _, row, other, of_probes = study_report.primary(known, num_seeds=3)
     assert row[:2] == ["segabert − bert", "3"]
     differences = np.subtract(losses["segabert"], losses["bert"])
     error = differences.std(ddof=1) / 3**0.5
     assert row[4] == f"{differences.mean():.3f} ± {error:.3f}"
     expected = 2 * stats.t.sf(abs(differences.mean()) / error, df=2)
     assert float(row[5]) == pytest.approx(expected, abs=5e-5)
-    assert float(row[6]) == pytest.approx(expected, abs=5e-5)
+    assert float(row[6]) == pytest.approx(3 * expected, abs=2e-4)
+    assert other[4] == "0.000 ± 0.115"
+    assert of_probes[2] == f"{np.mean([4.0, 4.1, 4.0]) * 7.5:.3f} ± 0.250"
+    assert [row[5:] for row in study_report.primary(known)[1:]] == [["–", "–"]] * 3
 
 
 @pytest.fixture
