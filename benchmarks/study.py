@@ -64,16 +64,16 @@ _FOLDERS = {
     **dict.fromkeys(("short", "packed"), "short"),
     **dict.fromkeys(("reat", "reat_exchange"), "16384"),
 }
-# As many word pieces in rows of one window each as in 32 packed rows.
+# Rows of one window each that contain the word pieces of 32 packed rows.
 _SHORT_ROWS = 45
 
 # === Arms ===
 
-# 128 rows, as many as BERT's table of positions has.
+# 128 rows, like BERT's table of positions.
 _TABLES = {"paragraph_index": 16, "sentence_index": 32, "token_index": 80}
 _OLD = segabert.RUNS["tiny"]
 _MODERN = segabert.RUNS["modern_tiny"].model
-# Widens the feed-forward blocks of an encoder without tables by as many weights.
+# An encoder without tables gets their weights in wider feed-forward blocks.
 _WITHOUT_TABLES: dict[str, Any] = {"index_tables": {}, "intermediate_size": 544}
 _LEVELS = replace(
     _MODERN,
@@ -211,7 +211,7 @@ Known = Mapping[Run, Mapping[str, Any]]
 
 
 def results() -> dict[Run, dict[str, Any]]:
-    """Reads what is known of each run: its losses and, later, its measures."""
+    """Reads the losses of each run and, once it is measured, its measures."""
     known: dict[Run, dict[str, Any]] = {}
     for line in RESULTS.read_text("utf-8").splitlines() if RESULTS.exists() else ():
         values = json.loads(line)
@@ -320,17 +320,17 @@ def _losses(folder: pathlib.Path) -> dict[str, Any]:
     }
 
 
-def _work(lock: threading.Lock, taken: set[tuple[Run, bool]]) -> None:
+def _work(lock: threading.Lock, started: set[tuple[Run, bool]]) -> None:
     records, output_dir = (
         pathlib.Path(flag.value) for flag in (_RECORDS_DIR, _OUTPUT_DIR)
     )
     while True:
         with lock:
-            tasks = [task for task in missing(results()) if task not in taken]
+            tasks = [task for task in missing(results()) if task not in started]
             if not tasks:
                 return
             run, is_trained = tasks[0]
-            taken.add(tasks[0])
+            started.add(tasks[0])
         folder = output_dir / run.name
         if is_trained:
             output = folder / "measures.json"
@@ -352,9 +352,9 @@ def main(_: Sequence[str]) -> None:
         print(f"Skipped: {sample_data.SAMPLE_DATA} has no text; set SEG_TF_DATA")
         return
     build_records(pathlib.Path(_RECORDS_DIR.value))
-    lock, taken = threading.Lock(), set[tuple[Run, bool]]()
+    lock, started = threading.Lock(), set[tuple[Run, bool]]()
     with concurrent.futures.ThreadPoolExecutor(_WORKERS.value) as pool:
-        futures = [pool.submit(_work, lock, taken) for _ in range(_WORKERS.value)]
+        futures = [pool.submit(_work, lock, started) for _ in range(_WORKERS.value)]
     for future in futures:
         future.result()  # raises the error of a worker
 

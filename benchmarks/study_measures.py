@@ -91,14 +91,14 @@ def _losses(
     losses: list[np.ndarray] = []
     distances: dict[str, list[np.ndarray]] = {"sentence": [], "paragraph": []}
     for batch in _batches(pretrained.config, length, records_dir):
-        kept = batch["masked_weights"] > 0
-        losses.append(run(batch).numpy()[kept])
+        is_prediction = batch["masked_weights"] > 0
+        losses.append(run(batch).numpy()[is_prediction])
         paragraph = batch["paragraph_index"]
         sentence = 1_000 * paragraph + batch["sentence_index"]
         for name, groups in (("sentence", sentence), ("paragraph", paragraph)):
             places = distances_to_ends(np.where(batch["padding_mask"], groups, -1))
             at_masks = np.take_along_axis(places, batch["masked_positions"], axis=1)
-            distances[name].append(at_masks[kept])
+            distances[name].append(at_masks[is_prediction])
     return np.concatenate(losses), {
         name: np.concatenate(places) for name, places in distances.items()
     }

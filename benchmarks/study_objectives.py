@@ -128,10 +128,10 @@ class PairInputs(PackedWindowInputs):
 class NextWindow(_Classifier):
     """Contrastive prediction of the next and previous window, as CONPONO does.
 
-    Of the output at each window's `[CLS]`, two linear maps predict those of its
-    neighbors. All other windows of the batch are the wrong answers (Iter et al., 2020,
-    section 3, with k = ±1 and windows of 64 positions as segments). Pairs that begin a
-    document with their second window do not count.
+    Of the output at each window's `[CLS]`, two linear maps predict the vectors
+    of its neighbors. All other windows of the batch are the wrong answers (Iter et al.,
+    2020, section 3, with k = ±1 and windows of 64 positions as segments). Pairs that
+    begin a document with their second window do not count.
     """
 
     def __init__(self, encoder: Any, loss_weight: float = 1.0, **kwargs: Any):

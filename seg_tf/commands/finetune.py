@@ -211,8 +211,8 @@ def _task_names(report: Callable[[str], Any]) -> list[str]:
             "There must be either --task and --data_dir, or --train_file, --text and "
             "--label"
         )
-    of_table = ("train_file", "text", "label", "dev_file", "regression")
-    for name in ("task", "data_dir") if is_table else of_table:
+    table_flags = ("train_file", "text", "label", "dev_file", "regression")
+    for name in ("task", "data_dir") if is_table else table_flags:
         if values[name].present:
             other = "--train_file" if is_table else "--task"
             raise ValueError(f"`--{name}` must be left out with {other}")

@@ -134,10 +134,10 @@ class TrialsFolder:
         """Raises a ValueError if existing trials differ in settings or version."""
         if not self._settings_file.exists():
             return
-        found = self.settings()
+        stored = self.settings()
         # Without a trial, such as after a divergence, settings may change.
-        is_unused = "task" in found and not any(self._trials.glob("*"))
-        differences = differing_settings(found, settings)
+        is_unused = "task" in stored and not any(self._trials.glob("*"))
+        differences = differing_settings(stored, settings)
         if differences and not is_unused:
             raise ValueError(
                 f"`--output_dir` holds other trials: {self.path}. They differ in "

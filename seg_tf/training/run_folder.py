@@ -127,10 +127,10 @@ def check(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> None
 
     Files that are named like a run's, but without `run.json`, are never removed.
     """
-    if not folder.run_file.exists() and (found := folder.existing_parts()):
+    if not folder.run_file.exists() and (parts := folder.existing_parts()):
         raise OutputFolderError(
-            "`--output_dir` must be a new folder or that of a run, which has run.json. "
-            f"Received: {folder.path}, which has {', '.join(found)} without it"
+            "`--output_dir` must be new or the folder of a run, which has run.json. "
+            f"Received: {folder.path}, which has {', '.join(parts)} without it"
         )
     if overwrite or not folder.run_file.exists():
         return
