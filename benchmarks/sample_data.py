@@ -11,6 +11,8 @@ SAMPLE_DATA = pathlib.Path(
 )
 WIKIPEDIA = SAMPLE_DATA / "enwiki_wikiextractor_2015" / "text" / "AA"
 BOOKS = SAMPLE_DATA / "classic_books_md"
+# The vocabulary of the included models, of 8,192 word pieces.
+SMALL_VOCABULARY = _REPOSITORY / "seg_tf/presets/bert_mini_en/vocab.txt"
 VOCABULARY = SAMPLE_DATA / "bert_vocab" / "bert-base-uncased-vocab.txt"
 
 

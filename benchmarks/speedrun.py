@@ -37,9 +37,6 @@ from seg_tf.config import (
 from seg_tf.configs import bert, segabert
 
 _TARGET = 4.4
-_VOCABULARY = (
-    pathlib.Path(__file__).parents[1] / "seg_tf/presets/bert_mini_en/vocab.txt"
-)
 _TOKENS = {"position_index": 1}
 _LEVELS = {
     "position_index": 4,
@@ -93,7 +90,11 @@ def _build_records(folder: pathlib.Path) -> None:
     text = folder.parent / "wikibooks_text"
     sample_data.write_text(text)
     arguments = (
-        *("--format=json_lines", f"--input={text}", f"--vocab_file={_VOCABULARY}"),
+        *(
+            "--format=json_lines",
+            f"--input={text}",
+            f"--vocab_file={sample_data.SMALL_VOCABULARY}",
+        ),
         *("--window_length=128", f"--output_dir={folder}", "--num_workers=2"),
     )
     subprocess.run(

@@ -49,9 +49,6 @@ from seg_tf.data.configs import (
 )
 
 RESULTS = pathlib.Path(__file__).with_name("study_runs.jsonl")
-_VOCABULARY = (
-    pathlib.Path(__file__).parents[1] / "seg_tf/presets/bert_mini_en/vocab.txt"
-)
 # Flags of the windows in each folder, and the folder that an arm is trained on.
 _WINDOWS = {
     **{length: (f"--window_length={length}",) for length in ("128", "256", "512")},
@@ -282,7 +279,7 @@ def build_records(folder: pathlib.Path) -> None:
     if not (documents / "manifest.json").exists():
         _command(
             *("-m", "seg_tf", "build-documents", "--format=json_lines"),
-            *(f"--input={text}", f"--vocab_file={_VOCABULARY}"),
+            *(f"--input={text}", f"--vocab_file={sample_data.SMALL_VOCABULARY}"),
             *(f"--output_dir={documents}", "--num_workers=2"),
         )
     for name, options in _WINDOWS.items():

@@ -218,8 +218,8 @@ def build_records(folder: str, window: int, cache: pathlib.Path) -> pathlib.Path
     stats = {name: path.stat() for name, path in sources.items()}
     stamps = {name: [stat.st_size, stat.st_mtime] for name, stat in stats.items()}
     parameters = load_parameters(chosen["sentence_parameters"]).checksum
-    key = {**chosen, "sentences": parameters, "window": window, "files": stamps}
-    key = files.content_checksum(key)
+    inputs = {**chosen, "sentences": parameters, "window": window, "files": stamps}
+    key = files.content_checksum(inputs)
     place = cache / key[:12]
     vocab_file, records = place / "vocab.txt", place / "records"
     needed = total / _BYTES_PER_SECOND

@@ -64,7 +64,7 @@ class TextExamples:
                 )
 
         encode = preprocessor.encode
-        longest = max(1, *(sum(map(len, example)) for example in tuples))
+        longest = max(1, max(sum(map(len, example)) for example in tuples))
         chunk = max(1, min(_CHUNK_SIZE, _CHUNK_CHARACTERS // longest))
         if size > chunk:
             strings = [tf.TensorSpec([None], tf.string)] * preprocessor.num_texts
