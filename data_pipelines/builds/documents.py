@@ -18,12 +18,7 @@ from data_pipelines.builds.sharded_build import REJECTED_FILE, ShardedBuild
 from data_pipelines.builds.sources import SourceLedger, list_sources
 from data_pipelines.cleaning import drop_counts, evaluation_texts, steps
 from data_pipelines.cleaning.cleaning_options import NO_CLEANING, CleaningOptions
-from data_pipelines.readers import COUNTED_REASONS
-from data_pipelines.readers.base import (
-    PassedOver,
-    describe_passed_over,
-    passed_over_summary,
-)
+from data_pipelines.readers import COUNTED_REASONS, base
 from seg_tf import files
 from seg_tf.config.base import Positive, Range, Rate, check_choice, check_ranges
 from seg_tf.data import record_schema
@@ -149,11 +144,11 @@ def build_documents(
     if options.cleaning.evaluation_texts is not None:
         texts = evaluation_texts.load(options.cleaning)
         print(f"looking for {texts}", file=sys.stderr)
-    not_read: PassedOver = {}
+    not_read: base.PassedOver = {}
     ledger = SourceLedger(list_sources(options, not_read), output_dir)
-    passed_over = describe_passed_over(not_read)
+    passed_over = base.describe_passed_over(not_read)
     if passed_over:
-        logging.warning("%s", passed_over_summary(passed_over))
+        logging.warning("%s", base.passed_over_summary(passed_over))
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
     # Read once, so that edits to the file during the build have no effect.
     parameters = load_parameters(options.sentence_parameters)
@@ -290,7 +285,7 @@ def summary(manifest: Manifest) -> str:
         where = f" (see {REJECTED_FILE})" if is_listed else ""
         lines.append(f"left out: {losses.readable(manifest.rejected)}{where}")
     if manifest.passed_over:
-        lines.append(passed_over_summary(manifest.passed_over))
+        lines.append(base.passed_over_summary(manifest.passed_over))
     if manifest.cleaning:
         lines.append(drop_counts.summary(manifest.cleaning))
     return "\n".join(lines)

@@ -11,15 +11,9 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from data_pipelines import readers
 from data_pipelines.builds.losses import LossWatch, Rejections
 from data_pipelines.builds.sources import SourceLedger
-from data_pipelines.readers import (
-    Document,
-    FileReader,
-    RejectedDocument,
-    UnparsedDocument,
-    get_reader,
-)
 
 if TYPE_CHECKING:
     from data_pipelines.builds.documents import DocumentOptions
@@ -49,7 +43,7 @@ class Slice:
 
     number: int
     first_document_id: int
-    documents: list[Document | UnparsedDocument]
+    documents: list[readers.Document | readers.UnparsedDocument]
     rejected: Rejections
     next: Cursor
     num_bytes: int = dataclasses.field(default=0, compare=False)
@@ -131,9 +125,9 @@ def read_slices(
     Raises BuildError if a file has changed or `watch` finds too many lost documents.
     """
     watch = watch or LossWatch(options.max_rejected_share)
-    reader = get_reader(options.format, **options.reader_options)
+    reader = readers.get_reader(options.format, **options.reader_options)
     names = list(ledger.paths)
-    documents: list[Document | UnparsedDocument] = []
+    documents: list[readers.Document | readers.UnparsedDocument] = []
     rejected, num_bytes = Rejections(), 0
 
     def item_sizes(file_number: int) -> Iterator[int | None]:
@@ -143,7 +137,7 @@ def read_slices(
         items = reader.read_unparsed(ledger.paths[name], name)
         unreported = ledger.sizes[name]
         for item in itertools.islice(items, skip, None):
-            if isinstance(item, RejectedDocument):
+            if isinstance(item, readers.RejectedDocument):
                 rejected.add(item)
                 watch.add(item)
                 yield None
@@ -167,13 +161,13 @@ def read_slices(
 
 
 def parsed_documents(
-    reader: FileReader, payload: Slice, rejected: Rejections
-) -> Iterator[tuple[int, Document]]:
+    reader: readers.FileReader, payload: Slice, rejected: Rejections
+) -> Iterator[tuple[int, readers.Document]]:
     """Yields the ids and parsed documents of a slice. Adds rejections to `rejected`."""
     for document_id, item in enumerate(payload.documents, payload.first_document_id):
-        if isinstance(item, UnparsedDocument):
+        if isinstance(item, readers.UnparsedDocument):
             item = reader.parse(item)
-        if isinstance(item, RejectedDocument):
+        if isinstance(item, readers.RejectedDocument):
             rejected.add(item)
         else:
             yield document_id, item

@@ -13,13 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from data_pipelines.readers import get_reader
-from data_pipelines.readers.base import (
-    PassedOver,
-    RejectedDocument,
-    describe_passed_over,
-    passed_over_summary,
-)
+from data_pipelines.readers import base, get_reader
 from seg_tf import command_line
 from seg_tf.text.normalization import CONTINUATION
 
@@ -91,16 +85,16 @@ def count_words(
             result.keep(max_words)
 
     reader = get_reader(format, **reader_options)
-    passed_over: PassedOver = {}
+    passed_over: base.PassedOver = {}
     sources = reader.sources(input_path, passed_over)
-    if described := describe_passed_over(passed_over):
-        print(passed_over_summary(described), file=sys.stderr)
+    if described := base.describe_passed_over(passed_over):
+        print(base.passed_over_summary(described), file=sys.stderr)
     sizes = {source: path.stat().st_size for source, path in sources.items()}
     rejected: Counter[str] = Counter()
     with command_line.progress_bar(sum(sizes.values()), "counting words") as bar:
         for source, size in sizes.items():
             for item in reader.read(sources[source], source):
-                if isinstance(item, RejectedDocument):
+                if isinstance(item, base.RejectedDocument):
                     rejected[item.reason] += 1
                     if rejected.total() == 1:
                         print(f"left out, for example: {item}", file=sys.stderr)

@@ -18,11 +18,6 @@ from typing import Any
 
 from seg_tf import files
 from seg_tf.checkpoints import weight_files
-from seg_tf.checkpoints.weight_files import (
-    CheckpointError,
-    DamagedCheckpointError,
-    reading,
-)
 
 ENCODER_FILE = "encoder.weights.h5"
 TRAINING_STATE_FILE = "training_state.npz"
@@ -76,15 +71,15 @@ def read_state(folder: pathlib.Path) -> dict[str, Any]:
         CheckpointError: if the file has another format version.
     """
     path = folder / STATE_FILE
-    with reading(path):
+    with weight_files.reading(path):
         state = files.read_json(path, _MAX_STATE_BYTES)
         is_object = isinstance(state, dict)
         if not is_object or state.get("checksum") != files.content_checksum(state):
-            raise DamagedCheckpointError(
+            raise weight_files.DamagedCheckpointError(
                 f"{path}: the content does not match its checksum"
             )
         if state.get("format_version") != _FORMAT_VERSION:
-            raise CheckpointError(
+            raise weight_files.CheckpointError(
                 f"{path}: written in format {state.get('format_version')}; this "
                 f"version of the program reads format {_FORMAT_VERSION} only. Make the "
                 "checkpoint again with `seg-tf pretrain`, `seg-tf finetune` or `seg-tf "
@@ -109,11 +104,11 @@ def check(folder: pathlib.Path, state: Mapping[str, Any], names: list[str]) -> N
     """Raises `DamagedCheckpointError` if a file in `names` is missing or changed."""
     for name in names:
         path, expected = folder / name, state["checksums"][name]
-        with reading(path):
+        with weight_files.reading(path):
             files.check_regular(path, _MAX_BYTES.get(name, _MAX_OTHER_BYTES))
             checksum = files.checksum(path)
         if checksum != expected:
-            raise DamagedCheckpointError(
+            raise weight_files.DamagedCheckpointError(
                 f"{path}: the checksum is {checksum}, expected {expected}"
             )
 

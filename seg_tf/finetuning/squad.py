@@ -13,13 +13,7 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.optimizer import BERT_SETTINGS, ReusableModel
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.spans import AnswerRanker, SpanExamples
-from seg_tf.finetuning.trials import (
-    MODEL_FOLDER,
-    Callbacks,
-    DevScores,
-    Result,
-    Trial,
-)
+from seg_tf.finetuning.trials import MODEL_FOLDER, Callbacks, DevScores, Result, Trial
 from seg_tf.preprocessing import window_sizes
 from seg_tf.tasks import squad
 from seg_tf.tasks.finetuning_settings import OptimizerSettings

@@ -17,12 +17,6 @@ from jax.experimental import multihost_utils
 
 from seg_tf.config import TrainingConfig
 from seg_tf.training import distribution, step_jax
-from seg_tf.training.distribution import (
-    JAX_ADDRESS,
-    JAX_PROCESS,
-    JAX_PROCESSES,
-    Distribution,
-)
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.step_jax import JaxStep, replicated, row_sharding
 
@@ -50,16 +44,16 @@ class JaxEngine:
 
             tf.config.set_visible_devices([], "GPU")
 
-    def join(self) -> Distribution:
+    def join(self) -> distribution.Distribution:
         if jax.process_count() > 1:
             return JaxDistribution()
         if distribution.number_launched() > 1:
             raise TrainingStopped(
                 "`--engine` must be tensorflow on every rank that horovodrun starts. "
                 f"Received: --engine=jax ({socket.gethostname()}). Its processes find "
-                f"each other by {JAX_ADDRESS} (docs/training_engine.md)"
+                f"each other by {distribution.JAX_ADDRESS} (docs/training_engine.md)"
             )
-        return Distribution()
+        return distribution.Distribution()
 
     def compiles(self, settings: TrainingConfig) -> bool:
         return True
@@ -197,7 +191,7 @@ def _initialize() -> None:
     The environment or a launcher such as Slurm gives the number of processes and the
     rank. Must run before JAX initializes devices. Raises `TrainingStopped` on failure.
     """
-    address = os.environ.get(JAX_ADDRESS)
+    address = os.environ.get(distribution.JAX_ADDRESS)
     if not address:
         return
     # Needed by processes that compute on CPUs.
@@ -205,7 +199,7 @@ def _initialize() -> None:
     try:
         number, rank = (
             int(os.environ[name]) if os.environ.get(name) else None
-            for name in (JAX_PROCESSES, JAX_PROCESS)
+            for name in (distribution.JAX_PROCESSES, distribution.JAX_PROCESS)
         )
         print(f"Waiting for all processes at {address}", file=sys.stderr, flush=True)
         jax.distributed.initialize(address, number, rank)
@@ -216,7 +210,7 @@ def _initialize() -> None:
         ) from error
 
 
-class JaxDistribution(Distribution):
+class JaxDistribution(distribution.Distribution):
     """The processes connected by `jax.distributed`.
 
     A step runs on the devices of all processes, so its sums are already global. All

@@ -16,16 +16,9 @@ from seg_tf import files, papers
 from seg_tf.checkpoints import pretrained
 from seg_tf.checkpoints.weight_files import CheckpointError
 from seg_tf.config import RunConfig
-from seg_tf.training import checkpoint, engine, run_folder, throughput
+from seg_tf.training import checkpoint, engine, errors, run_folder, throughput
 from seg_tf.training.build import Inputs, train_dataset, validation_datasets
 from seg_tf.training.checkpoint import Checkpoints
-from seg_tf.training.errors import (
-    Interrupted,
-    NonFiniteLossError,
-    StopRequest,
-    TrainingStopped,
-    stop_requests,
-)
 from seg_tf.training.learner import Learner
 from seg_tf.training.logs import RunWriter
 from seg_tf.training.run_folder import RunFolder
@@ -107,7 +100,7 @@ class Trainer:
         self._validation: tuple[int, dict[str, float]] | None = None
         self._settings = config.training
         self._writer: RunWriter | None = None  # of the chief
-        self._stop_request = StopRequest()
+        self._stop_request = errors.StopRequest()
         self._callbacks = keras.callbacks.CallbackList(model=self.learner)
 
     def train(self) -> Result:
@@ -117,7 +110,7 @@ class Trainer:
         ends the run early, but not if a callback does.
         """
         with contextlib.ExitStack() as stack:
-            self._stop_request = stack.enter_context(stop_requests())
+            self._stop_request = stack.enter_context(errors.stop_requests())
             stack.enter_context(self.distribution.failures_explained())
             stack.enter_context(self._readable_errors())
             self.learner.stop_requested = lambda: bool(self._stop_request)
@@ -239,7 +232,7 @@ class Trainer:
         self.distribution.gather(None)
         # Another process may have received the signal.
         number = self._stop_request.signal_number or signal.SIGTERM
-        raise Interrupted(
+        raise errors.Interrupted(
             f"Stopped by {signal.Signals(number).name} after update {self.updates:,} "
             f"of {self._settings.num_updates:,}. The state is in {state}; the same "
             "command resumes from there, if it has no --overwrite",
@@ -274,7 +267,7 @@ class Trainer:
         means |= probed
         bad = {name: value for name, value in means.items() if not math.isfinite(value)}
         if bad:
-            raise NonFiniteLossError(f"the validation is not finite: {bad}")
+            raise errors.NonFiniteLossError(f"the validation is not finite: {bad}")
         self._validation = (self.updates, means)
         with self._speed.paused():
             self._callbacks.on_epoch_end(
@@ -356,20 +349,20 @@ class Trainer:
         """Context manager that turns some errors into `TrainingStopped` with advice."""
         try:
             yield
-        except NonFiniteLossError as error:
+        except errors.NonFiniteLossError as error:
             end = self.learner.samples
             first, last = map(
                 self.inputs.describe_sample, (end - self._settings.batch_size, end - 1)
             )
-            raise NonFiniteLossError(
+            raise errors.NonFiniteLossError(
                 f"Stopped after update {self.learner.updates:,}: {error}. The last "
                 f"batch was from {first} to {last}. "
                 f"{self.checkpoints.describe_newest()}. {_ADVICE}"
             ) from error
         except CheckpointError as error:
-            raise TrainingStopped(str(error)) from error
+            raise errors.TrainingStopped(str(error)) from error
         except OSError as error:
-            raise TrainingStopped(
+            raise errors.TrainingStopped(
                 f"Stopped after update {self.learner.updates:,}: {error}. "
                 f"{self.checkpoints.describe_newest()}; free or repair the disk, "
                 "then start the same command again"

@@ -16,16 +16,7 @@ import numpy as np
 import tensorflow as tf
 import tokenizers
 
-from seg_tf.text.graph.flat import (
-    NUM_CODE_POINTS,
-    CodePointTable,
-    MarkedPositions,
-    count_off,
-    encode_strings,
-    shifted,
-    table_variable,
-    which_run,
-)
+from seg_tf.text.graph import flat
 from seg_tf.text.normalization import (
     MAX_CHARACTERS_PER_WORD,
     Normalization,
@@ -71,10 +62,10 @@ class GraphWordPieces(tf.Module):
     def __init__(self, vocabulary: Vocabulary, normalization: Normalization):
         super().__init__()
         table = normalized_characters(normalization)
-        self._entry = CodePointTable(table.entry)
-        self._kind = CodePointTable(table.kind)
+        self._entry = flat.CodePointTable(table.entry)
+        self._kind = flat.CodePointTable(table.kind)
         self._lengths, self._starts, self._sequences = map(
-            table_variable, (table.lengths, table.starts, table.sequences)
+            flat.table_variable, (table.lengths, table.starts, table.sequences)
         )
         self._tokenizer = word_piece_kernel(
             tuple(vocabulary.tokens), MAX_BYTES_PER_WORD, splits_words=False
@@ -95,10 +86,10 @@ class GraphWordPieces(tf.Module):
         """
         words = self._words(code_points, starts, stops)
         text = tf.gather(texts, words.spans)
-        is_first = text != shifted(text, -1, -1)
-        first = MarkedPositions(is_first).last_before(tf.range(tf.size(text)) + 1)
+        is_first = text != flat.shifted(text, -1, -1)
+        first = flat.MarkedPositions(is_first).last_before(tf.range(tf.size(text)) + 1)
         is_kept = tf.range(tf.size(text)) - first < most_words
-        is_character_kept = tf.gather(is_kept, which_run(words.lengths))
+        is_character_kept = tf.gather(is_kept, flat.which_run(words.lengths))
         words = _Words(
             characters=tf.boolean_mask(words.characters, is_character_kept),
             origins=tf.boolean_mask(words.origins, is_character_kept),
@@ -107,7 +98,7 @@ class GraphWordPieces(tf.Module):
         )
         is_long = words.lengths > MAX_CHARACTERS_PER_WORD
         ids, begins, ends = self._tokenizer.tokenize_with_offsets(
-            tf.where(is_long, UNK, encode_strings(words.characters, words.lengths))
+            tf.where(is_long, UNK, flat.encode_strings(words.characters, words.lengths))
         )
         word = tf.cast(ids.value_rowids(), tf.int32)
         # Convert bytes to characters. A word that is too long is one piece.
@@ -132,10 +123,10 @@ class GraphWordPieces(tf.Module):
     def _words(
         self, code_points: tf.Tensor, starts: tf.Tensor, stops: tf.Tensor
     ) -> _Words:
-        position, span = count_off(starts, stops - starts)
+        position, span = flat.count_off(starts, stops - starts)
         source_points = tf.gather(code_points, position)
         entry = self._entry(source_points)
-        at, source = count_off(
+        at, source = flat.count_off(
             tf.gather(self._starts, entry), tf.gather(self._lengths, entry)
         )
         normalized = tf.where(
@@ -146,8 +137,8 @@ class GraphWordPieces(tf.Module):
         kind = self._kind(normalized)
         span = tf.gather(span, source)
         is_part = kind == _PART
-        continues = is_part & shifted(is_part, -1, False)
-        continues &= span == shifted(span, -1, -1)
+        continues = is_part & flat.shifted(is_part, -1, False)
+        continues &= span == flat.shifted(span, -1, -1)
         is_kept = kind != _BLANK
         first = tf.cast(tf.where(tf.boolean_mask(~continues, is_kept))[:, 0], tf.int32)
         characters = tf.boolean_mask(normalized, is_kept)
@@ -179,7 +170,7 @@ class NormalizedCharacters:
 @functools.cache
 def normalized_characters(normalization: Normalization) -> NormalizedCharacters:
     """Tabulates the exact normalizer for all characters, which takes some seconds."""
-    entry = np.zeros(NUM_CODE_POINTS, np.int32)
+    entry = np.zeros(flat.NUM_CODE_POINTS, np.int32)
     numbers: dict[str, int] = {}
     alone: list[int] = []
     for code_point, normalized in enumerate(_normalized(normalization)):
@@ -194,7 +185,7 @@ def normalized_characters(normalization: Normalization) -> NormalizedCharacters:
     comes_out = entry == 0
     comes_out[sequences] = True
     comes_out[_SURROGATES] = False
-    kind = np.full(NUM_CODE_POINTS, _PART, np.int32)
+    kind = np.full(flat.NUM_CODE_POINTS, _PART, np.int32)
     kind[alone + _punctuation(np.flatnonzero(comes_out).tolist())] = _ALONE
     kind[ord(" ")] = _BLANK
     starts = np.cumsum(lengths, dtype=np.int32) - lengths
@@ -204,7 +195,7 @@ def normalized_characters(normalization: Normalization) -> NormalizedCharacters:
 def _normalized(normalization: Normalization) -> Iterator[str]:
     """Yields the normalized form of each code point, and "" for surrogates."""
     normalize = exact_normalizer(normalization).normalize_str
-    for group in _groups(range(NUM_CODE_POINTS)):
+    for group in _groups(range(flat.NUM_CODE_POINTS)):
         characters = [
             "" if code_point in _SURROGATES else chr(code_point) for code_point in group
         ]
