@@ -6,7 +6,8 @@ tiny: SegaBERT tiny with BERT's positions: 2 layers of width 128, for a CPU.
 modern_tiny: SegaBERT modern_tiny without the index tables.
 mini: SegaBERT mini with BERT's positions: 4 layers of width 256.
 modern_mini: SegaBERT modern_mini without the index tables.
-included: the package's bert_mini_en, a modern_mini trained like segabert_mini_en.
+included: first phase of the package's bert_mini_en, trained like segabert_mini_en.
+included_paragraphs: its second phase.
 modern_base: SegaBERT modern_base without the index tables.
 tiny_phase1: first of two phases, at a size for a CPU.
 tiny_phase2: second of two phases, starting from the weights of tiny_phase1.
@@ -44,13 +45,18 @@ def _bert(
     )
 
 
-_INCLUDED = replace(_bert("modern_mini"), inputs=segabert.INCLUDED_INPUTS)
+_INCLUDED = segabert.included(
+    replace(_bert("modern_mini"), inputs=segabert.INCLUDED_INPUTS), 8_599
+)
 _SEGMENTS = ("paragraph_index", "sentence_index")
 
 RUNS = named_runs(
     "bert",
     **{variant: _bert(variant) for variant in segabert.RUNS}
-    | {"included": segabert.included(_INCLUDED, 7_250)}
+    | {
+        "included": _INCLUDED,
+        "included_paragraphs": segabert.included_paragraphs(_INCLUDED, 4_106),
+    }
     | {
         f"ps_{size}": _bert(size, "bert_ps", _SEGMENTS)
         for size in ("tiny", "base", "large")

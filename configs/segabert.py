@@ -6,7 +6,9 @@ tiny: 2 layers of width 128, for a CPU and a first look at the curves.
 modern_tiny: tiny with the modern trunk and packed windows. Used by `make pretrain`.
 mini: 4 layers of width 256, with packed windows.
 modern_mini: mini with the modern trunk and rotary positions.
-included: the package's segabert_mini_en, a modern_mini with rotary segment indices.
+included: first phase of the package's segabert_mini_en, a modern_mini with rotary
+  segment indices, at a constant learning rate.
+included_paragraphs: its second phase, windows of one paragraph with a falling rate.
 modern_base: base with the modern trunk, packed windows of length 512, 30% masked.
 tiny_phase1: first of two phases, like large_phase1 but small enough for a CPU.
 tiny_phase2: second of two phases, with longer windows and the weights of tiny_phase1.
@@ -165,29 +167,45 @@ _MODERN_MINI = _modern(_MINI, 2e-3, 100)
 
 
 def included(run: RunConfig, num_updates: int) -> RunConfig:
-    """Returns `run` with Muon, `num_updates` updates and 128 rows per update."""
+    """Returns `run` with Muon, 256 rows per update and no decay of the rate."""
     return replace(
         run,
-        optimizer=MuonConfig(warmup_updates=200, decay_share=1_200 / num_updates),
-        training=replace(run.training, num_updates=num_updates, batch_size=128),
+        optimizer=MuonConfig(warmup_updates=200, decay_share=1 / num_updates),
+        training=replace(run.training, num_updates=num_updates, batch_size=256),
+    )
+
+
+def included_paragraphs(run: RunConfig, num_updates: int) -> RunConfig:
+    """Returns the second phase of an `included` run, on windows of one paragraph."""
+    masking = replace(run.inputs.masking, mask_rate=0.15, max_predictions=19)
+    return replace(
+        run,
+        inputs=replace(run.inputs, window_length=128, masking=masking),
+        optimizer=MuonConfig(
+            warmup_updates=min(200, num_updates // 20), decay_share=0.9
+        ),
+        training=replace(run.training, num_updates=num_updates, batch_size=512),
     )
 
 
 INCLUDED_INPUTS = WindowInputsConfig(
     window_length=256, masking=MaskingConfig(mask_rate=0.3, max_predictions=77)
 )
-_INCLUDED = replace(
-    _MODERN_MINI,
-    inputs=INCLUDED_INPUTS,
-    model=replace(
-        _MODERN_MINI.model,
-        rotary_shares={
-            "position_index": 4,
-            "token_index": 2,
-            "sentence_index": 1,
-            "paragraph_index": 1,
-        },
+_INCLUDED = included(
+    replace(
+        _MODERN_MINI,
+        inputs=INCLUDED_INPUTS,
+        model=replace(
+            _MODERN_MINI.model,
+            rotary_shares={
+                "position_index": 4,
+                "token_index": 2,
+                "sentence_index": 1,
+                "paragraph_index": 1,
+            },
+        ),
     ),
+    8_240,
 )
 
 RUNS = named_runs(
@@ -196,7 +214,8 @@ RUNS = named_runs(
     modern_tiny=_modern(_PACKED, 4e-3, 100),
     mini=_MINI,
     modern_mini=_MODERN_MINI,
-    included=included(_INCLUDED, 6_950),
+    included=_INCLUDED,
+    included_paragraphs=included_paragraphs(_INCLUDED, 4_010),
     modern_base=_modern(
         replace(
             _BASE,

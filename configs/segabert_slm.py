@@ -3,7 +3,8 @@
 Commands, hardware and results: docs/configs.md#segabert_slm_tiny.
 
 tiny: 2 layers of width 128, for a CPU.
-included: the package's segabert_slm_mini_en, segabert_mini_en with SLM's objective.
+included: first phase of the package's segabert_slm_mini_en, with SLM's objective.
+included_paragraphs: its second phase, in which the model learns the order of sentences.
 base: 12 layers of width 768, Wikipedia and books, 1,000,000 updates.
 """
 
@@ -26,27 +27,30 @@ def _with_both(variant: str) -> RunConfig:
     )
 
 
-_TINY, _SEGABERT = _with_both("tiny"), segabert.RUNS["included"]
-_WINDOWS = _SEGABERT.inputs
-_INCLUDED = replace(
-    _SEGABERT,
-    paper=_TINY.paper,
-    model=replace(_SEGABERT.model, index_tables=_TINY.model.index_tables),
-    inputs=replace(
-        _TINY.inputs, window_length=_WINDOWS.window_length, masking=_WINDOWS.masking
-    ),
-    objectives={
-        **_TINY.objectives,
-        "sentence_unshuffling": replace(
-            _TINY.objectives["sentence_unshuffling"], num_layers=1
+_TINY = _with_both("tiny")
+
+
+def _included(order_weight: float) -> RunConfig:
+    run = segabert.RUNS["included"]
+    windows, order = run.inputs, _TINY.objectives["sentence_unshuffling"]
+    order = replace(order, num_layers=1, loss_weight=order_weight)
+    run = replace(
+        run,
+        paper=_TINY.paper,
+        model=replace(run.model, index_tables=_TINY.model.index_tables),
+        inputs=replace(
+            _TINY.inputs, window_length=windows.window_length, masking=windows.masking
         ),
-    },
-)
+        objectives={**_TINY.objectives, "sentence_unshuffling": order},
+    )
+    return segabert.included(run, 4_652)
+
 
 RUNS = named_runs(
     "segabert_slm",
     tiny=_TINY,
-    included=segabert.included(_INCLUDED, 3_750),
+    included=_included(0.1),
+    included_paragraphs=segabert.included_paragraphs(_included(1.0), 2_965),
     base=_with_both("base"),
 )
 

@@ -101,6 +101,10 @@ class SequenceReconstructor(ArgumentsConfig, keras.layers.Layer):
         hidden_size = candidates_shape[-1]
         for layer in self.decoder_layers:
             layer.build((None, None, hidden_size), (None, None, hidden_size))
+            # On a GPU, Keras on JAX would try cuDNN's kernel, which rejects these
+            # masks, and log a traceback at every attempt.
+            layer._self_attention_layer._flash_attention = False
+            layer._cross_attention_layer._flash_attention = False
 
     def call(
         self,

@@ -2,6 +2,7 @@
 
 import math
 
+import keras
 import numpy as np
 import pytest
 
@@ -78,6 +79,13 @@ def test_scaled_pointers_divide_the_products_by_the_root_of_the_width():
         found = scaled[row, : len(gold), : len(candidates)]
         np.testing.assert_allclose(found, expected, rtol=1e-5)
         assert (scaled[row, :, len(candidates) :] == -1e9).all()  # padding is not
+
+
+def test_flash_attention_is_not_tried(monkeypatch):
+    # Where it is on, Keras on TensorFlow raises at every attempt.
+    module = keras.src.layers.attention.multi_head_attention
+    monkeypatch.setattr(module, "is_flash_attention_enabled", lambda: True)
+    assert np.isfinite(build(dropout=0.0)(*random_batch())).all()
 
 
 def test_presenting_sentences_in_another_order_permutes_logits_and_nothing_else():
