@@ -107,8 +107,7 @@ class SourceLedger:
             path, expected = self.paths[name], self.checksums[name]
             version = streams.version(path)
             if version != self._versions[name]:
-                actual = streams.checksum(path)
-                check_checksum(path, expected, actual, self._output_dir)
+                check_checksum(path, expected, streams.checksum(path), self._output_dir)
                 self._versions[name] = version
 
     def describe(self) -> tuple[dict[str, Any], ...]:

@@ -121,11 +121,10 @@ def _slice(
     inner_ends = paragraph_ends[
         (paragraph_ends > first_sentence) & (paragraph_ends <= last_sentence)
     ]
-    bounds = np.concatenate([[first_sentence], inner_ends, [last_sentence + 1]])
     return DocumentTree(
         tree.token_ids[begin:end],
         sentence_lengths,
-        np.diff(bounds),
+        np.diff(np.concatenate([[first_sentence], inner_ends, [last_sentence + 1]])),
         (paragraph, sentence, token),
     )
 

@@ -81,8 +81,7 @@ class DatasetsReader(_NamedReader):
 
     def files(self, input_path: str, pass_over: PassOver = ignore) -> list[Path]:
         dataset, split = self._parse(input_path)
-        datasets = tables.import_extra("datasets")
-        builder = datasets.load_dataset_builder(
+        builder = tables.import_extra("datasets").load_dataset_builder(
             dataset, self.config or None, revision=self.revision or None
         )
         names = builder.config.data_files or {}

@@ -57,14 +57,13 @@ class MediaWikiReader(base.FileReader):
         namespace = page.findtext("{*}ns", "0").strip()
         model = page.findtext("{*}revision/{*}model", "wikitext")
         redirect = page.find("{*}redirect")
-        rejections = {
+        for reason, description in {
             "other_namespace": namespace not in self.namespaces.split("+")
             and f"in namespace {namespace}",
             "redirect": redirect is not None
             and f"a redirect to {redirect.get('title')}",
             "not_wikitext": model != "wikitext" and f"with the content model {model}",
-        }
-        for reason, description in rejections.items():
+        }.items():
             if description:
                 message = f"Expected an article in wikitext, found {title!r}, "
                 return base.RejectedDocument(

@@ -316,8 +316,7 @@ def open_raw(path: file_listing.Path) -> io.RawIOBase:
 
 def version(path: file_listing.Path) -> tuple:
     """Returns size, times and inode. At least one changes when a file is modified."""
-    is_local = isinstance(path, pathlib.Path)
-    status = path.stat() if is_local else _reach(path, path.stat)
+    status = path.stat() if isinstance(path, pathlib.Path) else _reach(path, path.stat)
     return status.st_size, status.st_mtime, status.st_ctime, status.st_ino
 
 

@@ -53,8 +53,7 @@ def _as_of(arguments: Arguments) -> str:
     year, *month_and_day = arguments or [""]
     parts = [*month_and_day[1:2], *month_and_day[:1], year]
     if month_and_day and month_and_day[0].isdecimal():
-        names = dict(enumerate(calendar.month_name))
-        parts[-2] = names.get(int(month_and_day[0]), "")
+        parts[-2] = dict(enumerate(calendar.month_name)).get(int(month_and_day[0]), "")
     date = " ".join(filter(None, parts))
     text = ("as of " if arguments.named.get("lc") else "As of ") + date
     return arguments.named.get("alt") or (text if date else "")

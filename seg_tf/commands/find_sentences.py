@@ -134,8 +134,7 @@ def _corpus(
     }
     checksums = (pretrained.weights_checksum, pretrained.vocabulary.checksum)
     if sources:
-        names = ("format", "reader_options")
-        settings |= {name: values[name].value for name in names}
+        settings |= {name: values[name].value for name in ("format", "reader_options")}
 
         def read() -> Iterator[Sentence]:
             for name, path in sources.items():

@@ -239,9 +239,8 @@ def _task_names(report: Callable[[str], Any]) -> list[str]:
 def _load_model(
     processes: distribution.Distribution, report: Callable[[str], Any]
 ) -> Pretrained:
-    values = flags.FLAGS
     checkpoint = convert.find_initial(
-        values.checkpoint,
+        flags.FLAGS.checkpoint,
         "--checkpoint",
         processes=processes,
         report=lambda done: report(done.to_text()),

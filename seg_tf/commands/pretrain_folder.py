@@ -219,8 +219,7 @@ def build_records(folder: str, window: int, cache: pathlib.Path) -> pathlib.Path
     stamps = {name: [stat.st_size, stat.st_mtime] for name, stat in stats.items()}
     parameters = load_parameters(chosen["sentence_parameters"]).checksum
     inputs = {**chosen, "sentences": parameters, "window": window, "files": stamps}
-    key = files.content_checksum(inputs)
-    place = cache / key[:12]
+    place = cache / files.content_checksum(inputs)[:12]
     vocab_file, records = place / "vocab.txt", place / "records"
     needed = total / _BYTES_PER_SECOND
     if values.minutes and not place.exists() and needed > 30 * values.minutes:
@@ -301,8 +300,7 @@ def plan_run(
     def plan(name: str, speed: choices.Speed) -> choices.Plan:
         left = 60 * minutes - (time.monotonic() - begin)
         text, asked = manifest.count("pieces", "train"), overrides.get(_NUM_UPDATES)
-        config = configs[name]
-        return choices.plan_length(config, speed, left, text, vocab_size, asked)
+        return choices.plan_length(configs[name], speed, left, text, vocab_size, asked)
 
     def speed(name: str) -> choices.Speed:
         training = replace(configs[name].training, validation_interval=0)

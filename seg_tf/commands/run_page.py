@@ -32,10 +32,7 @@ _LENGTHS = range(6, 31)  # Words of a sentence that is shown.
 
 
 def write(
-    folder: pathlib.Path,
-    records: pathlib.Path,
-    expected_loss: float,
-    next_steps: str,
+    folder: pathlib.Path, records: pathlib.Path, expected_loss: float, next_steps: str
 ) -> pathlib.Path:
     """Writes the page of a finished run to the run's folder, and returns the path.
 
@@ -49,11 +46,10 @@ def write(
         card = model_card.write_model_card(pretrained, pathlib.Path(card_folder))
         card_text = card.read_text(encoding="utf-8")
     template = pathlib.Path(__file__).with_suffix(".html").read_text(encoding="utf-8")
-    curve = RunFolder(folder).curve_file.read_bytes()
     page = string.Template(template).substitute(
         name=escape(folder.absolute().name),
         losses=_losses(read_log(RunFolder(folder).log_file), expected_loss),
-        curve=base64.b64encode(curve).decode(),
+        curve=base64.b64encode(RunFolder(folder).curve_file.read_bytes()).decode(),
         source=f"Sentences of the {split} text, as the model reads them.",
         masks=_masks(MaskFiller(pretrained), chosen),
         num_sentences=f"{len(chosen):,}",
@@ -76,8 +72,7 @@ def _sentences(records: pathlib.Path) -> tuple[list[str], str]:
     unique: dict[str, None] = {}
     for number in range(min(len(reader), _MAX_RECORDS)):
         tree, _, _ = examples.decode(reader[number], manifest.number_widths)
-        ends = np.cumsum(tree.sentence_lengths)
-        for ids in np.split(tree.token_ids, ends[:-1]):
+        for ids in np.split(tree.token_ids, np.cumsum(tree.sentence_lengths)[:-1]):
             text = " ".join(tokens[i] for i in ids).replace(" ##", "")
             if len(text.split()) in _LENGTHS:
                 unique[text] = None

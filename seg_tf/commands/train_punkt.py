@@ -214,10 +214,9 @@ def main(_: Sequence[str]) -> None:
     abbreviations -= corrections.not_abbreviations
     abbreviations |= corrections.abbreviations
     shards = make_shards(paragraphs("all else"), options.shard_size)
-    tables = learn_tables(shards, abbreviations, options, corrections)
     is_universal = values.terminators == "universal"
     parameters = dataclasses.replace(
-        tables,
+        learn_tables(shards, abbreviations, options, corrections),
         terminators=UNIVERSAL_TERMINATORS if is_universal else values.terminators,
         name=values.name,
         provenance={

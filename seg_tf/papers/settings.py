@@ -29,8 +29,7 @@ class PaperValue(NamedTuple):
 
 def _attention_dropout(config: RunConfig) -> float | None:
     """Returns 0.1, as in the paper, or None if the run has only one dropout rate."""
-    rate = getattr(config.model, "attention_dropout", 0.1)
-    return None if rate is None else 0.1
+    return None if getattr(config.model, "attention_dropout", 0.1) is None else 0.1
 
 
 def _mixed_precision(config: RunConfig) -> str:

@@ -96,8 +96,7 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
             )
         labels = tuple(map(str, range(len(labels))))
     examples = []
-    rows = read_rows(path, required=columns, columns=columns)
-    for number, row in enumerate(rows):
+    for number, row in enumerate(read_rows(path, required=columns, columns=columns)):
         if kind == "bso":
             examples.append(Example(row.fields, 1, f"{number} in order"))
             examples.append(Example(row.fields[::-1], 0, f"{number} swapped"))
@@ -152,8 +151,7 @@ def combine_vectors(features: str, vectors: np.ndarray) -> np.ndarray:
             "pair_product_and_distance": a, b, a * b, |a - b|
         vectors: float array `(num_examples, num_texts, size)`.
     """
-    combined = _COMBINATIONS[features](*np.moveaxis(vectors, 1, 0))
-    return np.concatenate(combined, axis=-1)
+    return np.concatenate(_COMBINATIONS[features](*np.moveaxis(vectors, 1, 0)), axis=-1)
 
 
 _COMBINATIONS = {

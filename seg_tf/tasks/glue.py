@@ -99,9 +99,8 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
     if folder == "diagnostic":
         names = ["diagnostic.tsv", "AX.tsv"]
     path = find_file(data_dir, folder, names)
-    rows = read_rows(path, required=required, columns=columns)
     examples = []
-    for number, row in enumerate(rows):
+    for number, row in enumerate(read_rows(path, required=required, columns=columns)):
         label = None
         if label_column in row.columns:
             if task.score_range:
