@@ -128,8 +128,7 @@ class TextPreprocessor(tf.Module):
         limits = cut_longest(lengths, self.capacity)
         cut = []
         for text, pieces in enumerate(encoded):
-            place = tf.ragged.range(lengths[:, text])
-            is_first = place < limits[:, text, tf.newaxis]
+            is_first = tf.ragged.range(lengths[:, text]) < limits[:, text, tf.newaxis]
             cut.append(tf.ragged.boolean_mask(pieces, is_first))
         return cut, tf.reduce_any(limits < lengths, axis=1)
 
@@ -187,11 +186,10 @@ def cut_longest(lengths: tf.Tensor, capacity: int) -> tf.Tensor:
     Among equally long texts, the last is truncated. Lengths [5, 2, 6] become [4, 2, 4]
     with capacity 10, and [4, 2, 3] with capacity 9.
     """
-    num_texts = tf.shape(lengths)[1]
     # The number of pieces per text if all shorter texts remain whole.
     rising = tf.sort(lengths, axis=1)
     shorter = tf.cumsum(rising, axis=1, exclusive=True)
-    shares = tf.maximum(capacity - shorter, 0) // tf.range(num_texts, 0, -1)
+    shares = tf.maximum(capacity - shorter, 0) // tf.range(tf.shape(lengths)[1], 0, -1)
     is_cut = rising > shares
     first = tf.argmax(tf.cast(is_cut, tf.int32), axis=1, output_type=tf.int32)
     share = tf.gather(shares, first, batch_dims=1)[:, tf.newaxis]
@@ -297,8 +295,7 @@ class SpanPreprocessor(tf.Module):
         encoded_questions = self.questions(questions)
         encoded = self.contexts(contexts)
         windows = make_windows(encoded, encoded_questions, self.sizes)
-        trees = span_trees(encoded, encoded_questions, windows)
-        rows = span_rows(trees, self.layout)
+        rows = span_rows(span_trees(encoded, encoded_questions, windows), self.layout)
         return QuestionRows(rows, encoded, encoded_questions, windows)
 
     def questions(self, texts: tf.Tensor) -> Questions:

@@ -48,8 +48,7 @@ def encode(
     }
     for name, values in lists.items():
         packed = values.astype(_dtype(widths[name])).tobytes()
-        bytes_list = tf.train.BytesList(value=[packed])
-        features[name] = tf.train.Feature(bytes_list=bytes_list)
+        features[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[packed]))
     example = tf.train.Example(features=tf.train.Features(feature=features))
     serialized: bytes = example.SerializeToString(deterministic=True)
     return serialized

@@ -136,12 +136,11 @@ def _check_agreement(folders: Mapping[str, pathlib.Path]) -> None:
     expected: dict[str, object] = {}
     for folder in folders.values():
         manifest = Manifest.load(folder)
-        settings = {
+        for field, value in {
             "vocabulary": {**manifest.vocabulary, "file": None},
             "sentence_splitter": manifest.sentence_splitter,
             "window_length": manifest.window_length,
-        }
-        for field, value in settings.items():
+        }.items():
             if expected.setdefault(field, value) != value:
                 raise ValueError(
                     f"The records of a mixture must agree in `{field}`. Received: "

@@ -261,8 +261,7 @@ class LaneInputs(RecordInputs):
             batch["padding_mask"][row] = True
             if num_targets is not None:
                 in_lane = step * self._target_length + positions < length
-                is_target = in_lane & (begin + positions < num_targets)
-                batch["padding_mask"][row] = is_target
+                batch["padding_mask"][row] = in_lane & (begin + positions < num_targets)
             # Indices wrap around at the end of int32. Differences remain correct.
             batch["stream_token"][row] = (begin + positions).astype(np.int32)
             batch["stream_sentence"][row] = sentences[:-1].astype(np.int32)

@@ -224,6 +224,5 @@ def _draw_place(is_place: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
     ranks = randomness.integers_below(draws, counts)
     # A flat list of the positions of all rows is several times as fast as `tf.cumsum`
     # along the rows, which would dominate the loop.
-    rows_and_places = tf.where(is_place)
     drawn = tf.cumsum(counts, exclusive=True) + ranks
-    return tf.cast(tf.gather(rows_and_places[:, 1], drawn), tf.int32)
+    return tf.cast(tf.gather(tf.where(is_place)[:, 1], drawn), tf.int32)

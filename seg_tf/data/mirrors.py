@@ -155,12 +155,11 @@ class Mirror:
         """Fetches a file or, if it exists, marks it as used. May raise an OSError."""
         shard = self.shards[path.with_suffix(SHARD_SUFFIX).name]
         is_shard = path.suffix == SHARD_SUFFIX
-        sizes = {
+        size = {
             SHARD_SUFFIX: shard.bytes,
             OFFSETS_SUFFIX: (shard.records + 1) * record_schema.OFFSET_BYTES,
             **{kind.suffix: kind.num_bytes(shard) for kind in record_schema.LENGTHS},
-        }
-        size = sizes[path.suffix]
+        }[path.suffix]
         with contextlib.suppress(FileNotFoundError):
             if path.stat().st_size == size:
                 os.utime(path)

@@ -75,8 +75,7 @@ def uniform_floats(integers: tf.Tensor) -> tf.Tensor:
 
 def integers_below(integers: tf.Tensor, bound: int | tf.Tensor) -> tf.Tensor:
     """Maps uint64 draws to int32 in [0, bound) with a bias below bound / 2**31."""
-    upper = tf.cast(tf.bitwise.right_shift(integers, _uint64(33)), tf.int32)
-    return upper % bound
+    return tf.cast(tf.bitwise.right_shift(integers, _uint64(33)), tf.int32) % bound
 
 
 def _finalize(bits: tf.Tensor) -> tf.Tensor:

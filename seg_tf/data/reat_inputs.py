@@ -155,8 +155,7 @@ class ReATInputs(WindowInputs):
             )
             streams = randomness.extend_key(epoch_streams, epoch_places)
             self._exchange_sentences(row, streams)
-            number = row["sentence_number"]
-            sentence_numbers = tf.where(row.pop("is_piece"), number, 0)
+            sentence_numbers = tf.where(row.pop("is_piece"), row["sentence_number"], 0)
             masked = windows.masking(row["token_ids"], sentence_numbers, streams)
             return {**row, **masked}
 

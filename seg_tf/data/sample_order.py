@@ -124,21 +124,18 @@ def permuted(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:
     # Use a permutation of one more entry, and remove the last entry from its cycle:
     # its predecessor is mapped to its successor.
     numbers = _shuffled(positions, streams, count + 1)
-    after_last = _shuffled(numbers, streams, count + 1)
-    return tf.where(numbers == count, after_last, numbers)
+    return tf.where(numbers == count, _shuffled(numbers, streams, count + 1), numbers)
 
 
 def _shuffled(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:
-    words = tf.bitcast(streams, tf.int32)
     # The public wrapper pads batched seeds along the batch, unlike the raw operator,
     # which rejects empty batches and therefore gets one more entry.
-    numbers = tf.raw_ops.RandomIndexShuffle(
+    return tf.raw_ops.RandomIndexShuffle(
         index=tf.pad(positions, [[0, 1]]),
-        seed=tf.pad(words, [[0, 1], [1, 0]]),
+        seed=tf.pad(tf.bitcast(streams, tf.int32), [[0, 1], [1, 0]]),
         max_index=tf.constant(count - 1, tf.int64),
         rounds=4,
-    )
-    return numbers[:-1]
+    )[:-1]
 
 
 class MixtureOrder:

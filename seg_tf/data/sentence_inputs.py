@@ -158,10 +158,8 @@ def _places(keys: tf.Tensor, counts: tf.Tensor, is_shuffled: tf.Tensor) -> tf.Te
     """Returns the position at which each sentence is presented, int32 `(B, M)`."""
     max_sentences = keys.shape[1]
     in_gold_order = tf.range(max_sentences)[tf.newaxis, :]
-    is_sentence = tf.sequence_mask(counts, max_sentences)
-    keys = tf.where(is_sentence, keys, keys.dtype.max)
-    order = tf.argsort(keys, axis=1, stable=True)
-    places = tf.argsort(order, axis=1)
+    keys = tf.where(tf.sequence_mask(counts, max_sentences), keys, keys.dtype.max)
+    places = tf.argsort(tf.argsort(keys, axis=1, stable=True), axis=1)
     return tf.where(is_shuffled[:, tf.newaxis], places, in_gold_order)
 
 

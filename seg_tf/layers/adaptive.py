@@ -108,10 +108,9 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
             )
             self._tables.append(table)
             if self.is_projected:
-                projection = self.add_projection(
-                    self, f"projection{ending}", part.width
+                self._projections.append(
+                    self.add_projection(self, f"projection{ending}", part.width)
                 )
-                self._projections.append(projection)
 
     def add_projection(
         self, layer: keras.layers.Layer, name: str, width: int
@@ -154,10 +153,9 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
         """Returns a list of each part's projection `(E, D)`, None if not projected."""
         if not self.is_projected:
             return [None] * len(self.parts)
-        projections = [
+        return [
             ops.cast(matrix_ED, self.compute_dtype) for matrix_ED in self._projections
-        ]
-        return projections * (len(self.parts) if self.tail_divisor == 1 else 1)
+        ] * (len(self.parts) if self.tail_divisor == 1 else 1)
 
     def _vectors(self, number: int, rows_BL: Any, is_in_part_BL1: Any = None) -> Any:
         """Looks up, projects and scales rows of a table. Masked positions give 0."""

@@ -104,8 +104,7 @@ class Dropout(keras.layers.Dropout):
         if not (training and self.rate):
             return inputs
         # Casts do nothing in float32.
-        dtype = keras.backend.result_type(inputs.dtype, "float32")
-        outputs = ops.cast(inputs, dtype)
+        outputs = ops.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
         if keras.backend.backend() == "jax" and self.noise_shape is None:
             bits = hashed_bits(outputs.shape, self.seed_generator.next())
             mask = bits >= np.uint32(min(round(self.rate * 2**32), 2**32 - 1))

@@ -83,8 +83,7 @@ class IndexEmbedding(ArgumentsConfig, keras.layers.Layer):
     def compute_output_shape(
         self, features_shape: Mapping[str, Any]
     ) -> tuple[Any, ...]:
-        batch_and_length = features_shape[next(iter(self.tables))]
-        return (*batch_and_length, self.hidden_size)
+        return (*features_shape[next(iter(self.tables))], self.hidden_size)
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")

@@ -149,8 +149,7 @@ class RelativePositions(ArgumentsConfig, keras.layers.Layer):
         return AnglesOfPart(query, key)
 
     def _vectors(self, part: str, distances: Any, training: Any) -> Any:
-        vectors = position_vectors(distances, self.widths[part])
-        return self._dropped(vectors, training)
+        return self._dropped(position_vectors(distances, self.widths[part]), training)
 
     def _dropped(self, vectors: Any, training: Any) -> Any:
         vectors = ops.cast(vectors, self.compute_dtype)

@@ -48,9 +48,8 @@ def trees_of(examples: Sequence[Example], num_columns: int) -> Trees:
         for s in segments
     ]
     table = np.array(rows, np.int32)
-    is_sentence = np.arange(num_columns) < counts[:, np.newaxis]
     padded = np.zeros((len(examples), num_columns, table.shape[1]), np.int32)
-    padded[is_sentence] = table
+    padded[np.arange(num_columns) < counts[:, np.newaxis]] = table
     *indices, lengths = np.moveaxis(padded, 2, 0)
     row_lengths = lengths.sum(axis=1)
     pieces = np.zeros((len(examples), row_lengths.max()), np.int32)

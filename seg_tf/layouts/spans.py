@@ -113,8 +113,7 @@ def answer_labels(
     """
     positions = tf.where(rows["can_answer"][:, 1:])[:, 1] + 1
     positions = tf.pad(tf.cast(positions, tf.int32), [[0, 1]])
-    lengths = windows.lengths()
-    base = tf.cumsum(lengths, exclusive=True) - windows.starts
+    base = tf.cumsum(windows.lengths(), exclusive=True) - windows.starts
     is_inside = (windows.starts <= first) & (first <= last) & (last < windows.stops)
 
     def position(piece: tf.Tensor) -> tf.Tensor:

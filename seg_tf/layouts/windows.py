@@ -133,8 +133,7 @@ def _sentence_table(trees: Trees, caps: Mapping[str, int]) -> dict[str, tf.Tenso
     num_separators = tf.cast(ends_text, tf.int32)
     lengths = tf.where(is_sentence, trees.sentence_lengths + num_separators, 0)
     # [CLS] belongs to the first sentence.
-    is_first = tf.range(tf.shape(lengths)[1])[tf.newaxis, :] == 0
-    lengths += tf.cast(is_first, tf.int32)
+    lengths += tf.cast(tf.range(tf.shape(lengths)[1])[tf.newaxis, :] == 0, tf.int32)
     ends = tf.cumsum(lengths, axis=1)
     shared_indices = {
         "paragraph_index": trees.capped_paragraphs(caps.get("paragraph_index")),

@@ -172,5 +172,4 @@ def _order_metrics(
 
 def _first(counts_B: Any, gold_BS: Any) -> Any:
     """Returns 1.0 at the first `counts_B` steps of each row, otherwise 0.0."""
-    is_step_BS = order_metrics.is_place(counts_B, ops.shape(gold_BS)[1])
-    return ops.cast(is_step_BS, "float32")
+    return ops.cast(order_metrics.is_place(counts_B, ops.shape(gold_BS)[1]), "float32")

@@ -63,8 +63,7 @@ def longest_first(gold: Any, lengths: Any, num_sentences: Any) -> Any:
 
     `lengths`, int `(B, S)`, has the length of each sentence in `gold`.
     """
-    keys_BS = _length_keys(gold, lengths, num_sentences)
-    ranking_BS = ops.argsort(-keys_BS, axis=1)
+    ranking_BS = ops.argsort(-_length_keys(gold, lengths, num_sentences), axis=1)
     return ops.take_along_axis(ops.cast(gold, "int32"), ranking_BS, axis=1)
 
 

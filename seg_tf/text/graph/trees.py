@@ -223,10 +223,9 @@ class GraphTreeBuilder(tf.Module):
         after = tf.concat([firsts, [tf.size(paragraphs)]], 0)[1:]
 
         def padded(values: tf.Tensor, rows: tf.Tensor, extra: int = 0) -> tf.Tensor:
-            ragged = tf.RaggedTensor.from_value_rowids(
+            tensor = tf.RaggedTensor.from_value_rowids(
                 values, rows, nrows=num_texts, validate=False
-            )
-            tensor = ragged.to_tensor()
+            ).to_tensor()
             return tf.pad(tensor, [[0, 0], [0, extra]]) if extra else tensor
 
         def count(rows: tf.Tensor, weights: tf.Tensor | None = None) -> tf.Tensor:
@@ -268,8 +267,7 @@ class GraphTreeBuilder(tf.Module):
             return before + values - tf.gather(before, first)
 
         lengths_in_row = tf.where(up_to_here(lengths) <= self._max_pieces, lengths, 0)
-        has_pieces = tf.cast(lengths > 0, tf.int32)
-        number = up_to_here(has_pieces)
+        number = up_to_here(tf.cast(lengths > 0, tf.int32))
         lengths_in_row = tf.where(
             number == 1, tf.minimum(lengths, self._max_pieces), lengths_in_row
         )
