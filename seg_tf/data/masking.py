@@ -222,7 +222,7 @@ def _draw_place(is_place: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
     """Draws a random True position in each row of a mask `(B, L)`, int32 `(B,)`."""
     counts = tf.math.count_nonzero(is_place, axis=1, dtype=tf.int32)
     ranks = randomness.integers_below(draws, counts)
+    drawn = tf.cumsum(counts, exclusive=True) + ranks
     # A flat list of the positions of all rows is several times as fast as `tf.cumsum`
     # along the rows, which would dominate the loop.
-    drawn = tf.cumsum(counts, exclusive=True) + ranks
     return tf.cast(tf.gather(tf.where(is_place)[:, 1], drawn), tf.int32)
