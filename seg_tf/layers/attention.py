@@ -32,7 +32,8 @@ class MultiHeadAttention(ArgumentsConfig, keras.layers.Layer):
         query: float tensor `(B, T, D)`.
         value: float tensor `(B, K, D)`, from which keys are also computed.
         query_group: int tensor `(B, T)`, or `(B, 1)` if all queries are in one group.
-        key_group: int tensor `(B, K)`. A query sees the keys of its group.
+        key_group: int tensor `(B, K)`. A query sees the keys of its group. With
+            `query_group=None`, the number of visible keys, `(B,)`, which come first.
         rotation: float tensor `(B, T, E)` from `seg_tf.ops.attention.rotations` that
             rotates queries and keys, or None.
         training: bool. Whether to apply dropout.

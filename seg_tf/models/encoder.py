@@ -14,7 +14,7 @@ from seg_tf.features import INDEX_FEATURES
 from seg_tf.layers.common import ArgumentsConfig, feature_inputs, select_features
 from seg_tf.layers.embeddings import embedding_layers
 from seg_tf.layers.transformer import ModernTransformerLayer, TransformerEncoder
-from seg_tf.ops.attention import rotary_sizes, rotations
+from seg_tf.ops.attention import gather_vectors, rotary_sizes, rotations
 
 _TOKEN_TYPE = "token_type"
 _WINDOW_NUMBER = "window_number"
@@ -206,21 +206,36 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
             self.final_norm = norm_class(name="final_norm", **norm_arguments)
 
         # === Functional model ===
-        inputs = feature_inputs(self.feature_names)
-        token_ids = inputs["token_ids"]
+        inputs = row = feature_inputs(self.feature_names)
+        # JAX has a faster kernel for rows whose tokens precede the padding.
+        moves_tokens = keras.backend.backend() == "jax" and not (
+            packed_windows or local_window
+        )
+        if moves_tokens:
+            is_token_BL = ops.cast(ops.cast(inputs["padding_mask"], "bool"), "int32")
+            order_BL = ops.argsort(1 - is_token_BL, axis=1)
+            row = {
+                name: ops.take_along_axis(feature_BL, order_BL, axis=1)
+                for name, feature_BL in inputs.items()
+            }
+        token_ids = row["token_ids"]
         indices = {
-            name: inputs[name] if name in inputs else ops.zeros_like(token_ids)
+            name: row[name] if name in row else ops.zeros_like(token_ids)
             for name in self._tables
         }
         hidden_BLD = embeddings(token_ids, indices)
-        positions = list(_attention_groups(inputs))
+        positions = [*_attention_groups(row)]
+        if moves_tokens:
+            positions = [None, ops.sum(is_token_BL, axis=1)]
         if rotary_shares:
             sizes = rotary_sizes(hidden_size // num_heads, rotary_shares)
-            positions.append(rotations(inputs, sizes))
+            positions.append(rotations(row, sizes))
         for layer in self.transformer_layers:
             hidden_BLD = layer(hidden_BLD, *positions)
         if is_modern:
             hidden_BLD = self.final_norm(hidden_BLD)
+        if moves_tokens:
+            hidden_BLD = gather_vectors(hidden_BLD, ops.argsort(order_BL, axis=1))
         super().__init__(
             inputs=inputs,
             outputs=hidden_BLD,

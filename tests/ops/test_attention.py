@@ -64,6 +64,16 @@ def output_and_gradients(function, *arguments, window=None):
 
 
 @pytest.mark.parametrize("window", [None, 3])
+@pytest.mark.parametrize("function", [fused_attention, plain])
+def test_counts_are_groups_of_the_first_keys(function, window):
+    query, key, value, query_group, _ = inputs("one")
+    groups = query_group, tf.constant([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+    counted = function(query, key, value, None, tf.constant([3, 5]), window=window)
+    expected = function(query, key, value, *groups, window=window)
+    np.testing.assert_array_equal(counted, expected)
+
+
+@pytest.mark.parametrize("window", [None, 3])
 @pytest.mark.parametrize("groups", ["one", "many"])
 def test_equals_attention_by_loops(small_blocks, groups, window):
     query, key, value, *numbers = inputs(groups)
