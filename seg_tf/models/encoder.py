@@ -226,6 +226,7 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
         hidden_BLD = embeddings(token_ids, indices)
         positions = [*_attention_groups(row)]
         if moves_tokens:
+            # The number of visible keys, which come first.
             positions = [None, ops.sum(is_token_BL, axis=1)]
         if rotary_shares:
             sizes = rotary_sizes(hidden_size // num_heads, rotary_shares)
